@@ -19,6 +19,7 @@ void say(const std::string &line) { std::cerr << concat(line, "\n") << std::flus
 
 Heartbeat::Heartbeat(Transport &transport, Limits limits, std::function<bool()> hurried)
     : transport(transport), limits(limits), hurried(std::move(hurried)) {
+  this->limits.named = std::min(limits.named, limits.timeout);
   char name[sizeof Beat::host] = {};
   ::gethostname(name, sizeof name - 1);
   host = name;
@@ -157,7 +158,8 @@ bool Heartbeat::isLost(Other &other) {
     say(concat("warning: rank ", transport.rank(), ": ",
                other.ended ? concat(describe(other), " has ended before this one")
                            : lostMessage(other.rank, other.host, other.silence),
-               ": the job ends when that lasts ", limits.timeout, " s (--timeout)"));
+               transport.isSpared(other.rank) ? ": the others go on without it" : ": the job ends",
+               " when that lasts ", limits.timeout, " s (--timeout)"));
   return other.silence >= limits.timeout || hurried();
 }
 

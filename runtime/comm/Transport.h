@@ -92,6 +92,8 @@ public:
     (void)rank;
     return false;
   }
+  /// Whether the connection to a rank has ended, if that is known.
+  virtual bool hasEnded(int rank) const { return isLost(rank); }
   /// Treats a spared rank as lost, also if its connection has not ended, and forgets what has come from it and was not received.
   virtual void drop(int rank) { (void)rank; }
   /// Whether this rank has come while the job runs; until `enter` all others are lost for it.

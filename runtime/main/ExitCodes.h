@@ -9,6 +9,7 @@ namespace divisi::runtime {
 constexpr const char *tellsFailures = "DIVISI_TELL_FAILURES";
 constexpr int failedAlone = 3; ///< this rank has failed by itself: no memory, a GPU
 constexpr int gaveUp = 4;      ///< a rank was silent for as long as --timeout
+constexpr int leftBehind = 5;  ///< the first rank has ended, or goes on without this one, which was silent for that long
 
 } // namespace divisi::runtime
 

@@ -284,6 +284,8 @@ Status finish(const Manifest &manifest, const Raw &raw, Options &o) {
   if (!kind)
     return Status::usage(concat("unknown learning rate schedule '", raw.schedule, "'"));
   o.schedule.kind = *kind;
+  if (std::isnan(o.timeout))
+    return Status::usage("--timeout: expected a number of seconds from 1 to 1000000000");
   if (!std::isfinite(o.schedule.rate) || o.schedule.rate < 0)
     return Status::usage("--lr: expected a finite number that is not negative");
   if (!std::isfinite(o.schedule.gamma) || o.schedule.gamma < 0)

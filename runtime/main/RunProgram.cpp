@@ -1,6 +1,7 @@
 #include "runtime/main/RunProgram.h"
 #include "runtime/comm/Heartbeat.h"
 #include "runtime/comm/LocalTransport.h"
+#include "runtime/comm/tcp/Rendezvous.h"
 #include "runtime/core/MappedFile.h"
 #include "runtime/core/StandardStreams.h"
 #include "runtime/devices/cuda/Device.h"
@@ -136,6 +137,8 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
     ending.heartbeat.reset();
     if ((lost || alone) && !StopSignals::isUrgent() && std::getenv(tellsFailures))
       ending.code = lost ? gaveUp : failedAlone;
+    else if (!StopSignals::isUrgent() && std::getenv(outlivesLosses) && ranks->rank() != 0 && ranks->hasEnded(0))
+      ending.code = leftBehind;
     if (lost)
       std::this_thread::sleep_for(std::chrono::seconds(1));
     ranks->terminate(ending.code);

@@ -5,7 +5,7 @@
 
 A worker, but for the first, is killed (SIGKILL) at a random time of the training, and in some jobs another one joins in its place. The others end
 well, in time, and leave neither a process nor shared memory behind. Asynchronous servers: NumPy replays in float64 the updates that the log lists, each share of a batch once. Local steps: NumPy makes them in
-float64, with an average over those that the log names. Gossip: the loss falls as it does undisturbed. Evaluations are those of all the data.
+float64, with an average over those that the log names. Gossip: the loss falls as it does undisturbed. Workers that are silent for longer than --timeout are lost, too. Evaluations are those of all the data.
 Needs numpy and onnx; ends with `N passed, N failed`.
 """
 
@@ -234,6 +234,40 @@ def check_vital(divisi, sync, ranks, victim):
     return test
 
 
+def check_silent(divisi, sync, wakes):
+    """A worker is stopped (SIGSTOP) for longer than --timeout, to the end of the job or until it is lost: the others end well, and one that wakes up is replaced."""
+
+    def test(work):
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", "--mesh", f"data={WORKERS}", "--sync", *sync.split())
+        command = [divisi, "run", "--min-devices", 2, "--grow-after", 1, work / "p", "--steps", 200 if wakes else 60, "--quiet", "--log", work / "log", "--timeout", 2,
+                   "--checkpoint", work / "c", *data_flags("mlp", ("x", "label"))]
+        delays = ",".join(f"{rank}=60" for rank in range(WORKERS))
+        job = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               env={**os.environ, "DIVISI_DELAYS": delays, "OMP_NUM_THREADS": "1"})
+        until = time.monotonic() + 60
+        while not (pid := process_of(work / "p", 1)) or not (work / "log").exists():
+            if time.monotonic() > until:
+                raise RuntimeError("waited in vain for the second rank")
+            time.sleep(0.02)
+        time.sleep(1)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            if wakes:
+                time.sleep(5)
+                os.kill(pid, signal.SIGCONT)
+            said = job.communicate(timeout=90)[0]
+        except subprocess.TimeoutExpired:
+            said = "it does not end"
+        finally:
+            job.kill()
+            for left in ranks_of(work / "p"):
+                os.kill(left, signal.SIGKILL)
+        events = [row.get("event") for row in map(json.loads, (work / "log").read_text().splitlines()) if row.get("worker") == 1 and row.get("event") in ("lost", "joined")]
+        return [(job.returncode == 0 and events == ["lost", "joined"][:1 + wakes] and "rank 1" in said, f"exit {job.returncode}, {events}: {said.strip()[-100:]!r}")]
+
+    return test
+
+
 def main():
     p = lines.parser(__doc__.splitlines()[0])
     p.add_argument("--draws", type=int, default=1, help="jobs of each kind")
@@ -256,8 +290,11 @@ def main():
         tests.append((f"evaluation {sync}", check_evaluation(divisi, data, sync)))
     tests += [(f"vital {sync} {victim}", check_vital(divisi, sync, ranks, victim)) for sync, ranks, victim in
               [("async-server", 5, 4), ("async-server", 5, 0), ("local --average-every 8", 4, 0)]]
+    tests += [(f"silent {'for a time' if wakes else 'to the end'} {sync}", check_silent(divisi, sync, wakes))
+              for sync in ("async-server", "local --average-every 8", "gossip --asynchronous") for wakes in (True, False)]
     if options.quick:
-        tests = [line for line in tests if line[0] in ("async-server 0", "async-server joins 0", "local 0", "gossip --topology ring 0", "gossip --asynchronous 0", "evaluation async-server", "vital async-server 4")]
+        tests = [line for line in tests if line[0] in ("async-server 0", "async-server joins 0", "local 0", "gossip --topology ring 0", "gossip --asynchronous 0", "evaluation async-server", "vital async-server 4",
+                                                   "silent for a time async-server", "silent to the end local --average-every 8")]
     return lines.run(tests, options)
 
 

@@ -86,6 +86,9 @@ struct LocalRanks::Rank {
   int status = 0;
   std::optional<Clock::time_point> again = {}; // when it is replaced
 
+  /// Whether the others have perhaps gone on without it, since it was silent.
+  bool isLeftBehind() const { return WIFEXITED(status) && WEXITSTATUS(status) == runtime::leftBehind; }
+
   /// Whether it has ended as the others will: complete, or told to stop.
   bool endedInOrder() const { return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) >= 128); }
 
@@ -109,7 +112,7 @@ struct LocalRanks::Rank {
     if (WIFSIGNALED(status))
       return 128 + meaningOf(WTERMSIG(status));
     int code = WEXITSTATUS(status);
-    return code == runtime::failedAlone || code == runtime::gaveUp ? 1 : code;
+    return code == runtime::failedAlone || code == runtime::gaveUp || code == runtime::leftBehind ? 1 : code;
   }
 };
 
@@ -161,7 +164,7 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
       if (rank.lives)
         kill(rank.pid, signal);
   };
-  std::optional<Clock::time_point> until, stopAt;
+  std::optional<Clock::time_point> until, stopAt, silentUntil; // silentUntil: the first rank has ended in order
   if (stopAfter)
     stopAt = Clock::now() + std::chrono::seconds(*stopAfter);
   if (!problem.empty()) {
@@ -174,7 +177,7 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
   // Whether the others go on without a rank that has ended.
   auto spares = [&](size_t rank) {
     return rank > 0 && static_cast<int64_t>(rank) < spared.end && living() >= spared.least && !outcome.wasAsked &&
-           !until && ranks[0].lives && ranks[rank].end() == RankEnd::lost;
+           !until && ranks[0].lives && (ranks[rank].end() == RankEnd::lost || ranks[rank].isLeftBehind());
   };
   while (anyLives()) {
     timespec pause = {0, 200'000'000};
@@ -198,6 +201,8 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
         } else if (!until && !rank.endedInOrder()) {
           until = Clock::now() + grace;
         }
+        if (number == 0 && spared.end > 1)
+          silentUntil = Clock::now() + std::chrono::seconds(5);
       }
       if (rank.again && Clock::now() >= *rank.again && ranks[0].lives && !until && !outcome.wasAsked) {
         std::cerr << "divisi run: rank " << number << " is started again" << std::endl;
@@ -209,6 +214,13 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
         problem.clear(); // it is tried again
       }
     }
+    if (silentUntil && !until && Clock::now() >= *silentUntil)
+      for (size_t number = 1; number < ranks.size(); ++number)
+        if (Rank &rank = ranks[number]; rank.lives && !rank.isMissed) {
+          std::cerr << "divisi run: rank " << number << " is silent, the others have ended: it is ended" << std::endl;
+          rank.isMissed = true;
+          kill(rank.pid, SIGKILL);
+        }
     if (until && Clock::now() >= *until)
       for (Rank &rank : ranks)
         if (rank.lives) {

@@ -348,6 +348,11 @@ bool TcpTransport::isLost(int rank) const {
   return peers[static_cast<size_t>(rank)].gone;
 }
 
+bool TcpTransport::hasEnded(int rank) const {
+  std::lock_guard lock(turns_);
+  return peers[static_cast<size_t>(rank)].ended;
+}
+
 void TcpTransport::drop(int rank) {
   std::lock_guard lock(turns_);
   Peer &with = peer(rank);

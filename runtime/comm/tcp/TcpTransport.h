@@ -37,6 +37,7 @@ public:
   void spare(const std::vector<bool> &ranks) override;
   bool isSpared(int rank) const override;
   bool isLost(int rank) const override;
+  bool hasEnded(int rank) const override;
   void drop(int rank) override;
   bool isLate() const override { return entry.has_value(); }
   Status enter() override;
