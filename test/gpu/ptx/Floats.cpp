@@ -1,5 +1,6 @@
 // Arithmetic of floats. It is IEEE's, with subnormal numbers unless an opcode has .ftz, and NaN has one pattern of
 // bits. The .approx instructions are exact to the last bit or two; tanh.approx has the error that PTX states.
+#include "runtime/core/Half.h"
 #include "test/gpu/ptx/Lanes.h"
 
 #include <bit>
@@ -49,11 +50,29 @@ template <typename T> void addType(Table &table, const std::string &type) {
   add<T, T, T>(table, {"min" + type}, [](T a, T b) { return a != a ? canonical(b) : b != b ? a : smaller(a, b); });
   add<T, T, T>(table, {"max" + type}, [](T a, T b) { return a != a ? canonical(b) : b != b ? a : larger(a, b); });
 }
+
+/// One of two numbers of 16 bits, which F makes floats: of NaN and a number NaN, or the number.
+template <typename F, bool least, bool keepsNan> uint16_t chosen(uint16_t a, uint16_t b) {
+  const float x = F()(a), y = F()(b);
+  if (x != x || y != y)
+    return keepsNan || (x != x && y != y) ? 0x7fff : x != x ? b : a;
+  const float from = least ? x : y, to = least ? y : x;
+  return from < to || (x == y && std::signbit(from)) ? a : b;
+}
+template <typename F> void addHalf(Table &table, const std::string &type, F) {
+  using Bits = uint16_t;
+  add<Bits, Bits, Bits>(table, {"min" + type}, [](Bits a, Bits b) { return chosen<F, true, false>(a, b); });
+  add<Bits, Bits, Bits>(table, {"max" + type}, [](Bits a, Bits b) { return chosen<F, false, false>(a, b); });
+  add<Bits, Bits, Bits>(table, {"min.NaN" + type}, [](Bits a, Bits b) { return chosen<F, true, true>(a, b); });
+  add<Bits, Bits, Bits>(table, {"max.NaN" + type}, [](Bits a, Bits b) { return chosen<F, false, true>(a, b); });
+}
 } // namespace
 
 void divisi::test::ptx::addFloats(Table &table) {
   addType<float>(table, ".f32");
   addType<double>(table, ".f64");
+  addHalf(table, ".f16", [](uint16_t a) { return divisi::runtime::halfToFloat(a); });
+  addHalf(table, ".bf16", [](uint16_t a) { return divisi::runtime::bfloatToFloat(a); });
   add<float, float, float>(table, {"min.NaN.f32"},
                            [](float a, float b) { return a != a || b != b ? canonical(NAN) : smaller(a, b); });
   add<float, float, float>(table, {"max.NaN.f32"},

@@ -211,6 +211,9 @@ TEST(PtxInstructions, Comparisons) {
   checkComparison<float>("setp.neu.f32", std::not_equal_to<float>());
   checkComparison<float>("setp.gtu.f32", [](float a, float b) { return !(a <= b); });
   checkComparison<float>("setp.ltu.f32", [](float a, float b) { return !(a >= b); });
+  auto bfloat = [](uint16_t a) { return std::bit_cast<float>((uint32_t)a << 16); };
+  checkComparison<uint16_t>("setp.gt.bf16", [=](uint16_t a, uint16_t b) { return bfloat(a) > bfloat(b); });
+  checkComparison<uint16_t>("setp.num.bf16", [=](uint16_t a, uint16_t b) { return !std::isunordered(bfloat(a), bfloat(b)); });
   checkComparison<double>("setp.nan.f64", [](double a, double b) { return std::isunordered(a, b); });
   checkComparison<double>("setp.num.f64", [](double a, double b) { return !std::isunordered(a, b); });
   checkComparison<int64_t>("setp.gt.s64", std::greater<int64_t>());
@@ -252,6 +255,30 @@ TEST(PtxInstructions, Conversions) {
     return one(a) << 16 | one(b);
   });
   check<F, uint16_t>("cvt.f32.f16", 1, [](uint16_t a, uint16_t, uint16_t) { return (F)std::bit_cast<_Float16>(a); });
+}
+
+/// Extrema of 16 bits are one of the two numbers, compared as floats.
+TEST(PtxInstructions, HalfExtrema) {
+  auto bfloat = [](uint16_t a) { return std::bit_cast<float>((uint32_t)a << 16); };
+  auto half = [](uint16_t a) { return (float)std::bit_cast<_Float16>(a); };
+  auto both = [](const std::string &type, auto wide) {
+    auto same = [=](uint16_t a, uint16_t b) { return a == b || wide(a) == wide(b); };
+    for (const std::string keeps : {"", ".NaN"}) {
+      auto wanted = [=](uint16_t a, uint16_t b, bool least) -> uint16_t {
+        bool isNan = std::isnan(wide(a)), isOtherNan = std::isnan(wide(b));
+        if ((isNan && isOtherNan) || ((isNan || isOtherNan) && !keeps.empty()))
+          return 0x7fff;
+        float result = least ? std::fmin(wide(a), wide(b)) : std::fmax(wide(a), wide(b));
+        return result == wide(a) ? a : b;
+      };
+      check<uint16_t, uint16_t>(
+          "min" + keeps + type, 2, [=](uint16_t a, uint16_t b, uint16_t) { return wanted(a, b, true); }, same);
+      check<uint16_t, uint16_t>(
+          "max" + keeps + type, 2, [=](uint16_t a, uint16_t b, uint16_t) { return wanted(a, b, false); }, same);
+    }
+  };
+  both(".bf16", bfloat);
+  both(".f16", half);
 }
 
 /// Registers that are parts of others, and vectors in memory.

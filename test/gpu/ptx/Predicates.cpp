@@ -1,4 +1,5 @@
 // Comparisons, selections and moves.
+#include "runtime/core/Half.h"
 #include "test/gpu/ptx/Lanes.h"
 
 #include <cmath>
@@ -7,6 +8,12 @@
 using namespace divisi::test::ptx;
 
 namespace {
+/// A number whose comparisons are those of floats.
+struct Bfloat {
+  uint16_t bits;
+  operator float() const { return divisi::runtime::bfloatToFloat(bits); }
+};
+
 template <typename T> void addOrder(Table &table, const std::string &type) {
   addComparison<T>(table, "setp.lt" + type, [](T a, T b) { return a < b; });
   addComparison<T>(table, "setp.le" + type, [](T a, T b) { return a <= b; });
@@ -69,6 +76,7 @@ void divisi::test::ptx::addPredicates(Table &table) {
     addEquality<uint64_t>(table, std::string(kind) + "64");
   }
   addFloatComparisons<_Float16>(table, ".f16");
+  addFloatComparisons<Bfloat>(table, ".bf16");
   addFloatComparisons<float>(table, ".f32");
   addFloatComparisons<double>(table, ".f64");
   for (const char *kind : {".b", ".s", ".u", ".f"}) {
