@@ -239,7 +239,7 @@ def check_silent(divisi, sync, wakes):
 
     def test(work):
         lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", "--mesh", f"data={WORKERS}", "--sync", *sync.split())
-        command = [divisi, "run", "--min-devices", 2, "--grow-after", 1, work / "p", "--steps", 200 if wakes else 60, "--quiet", "--log", work / "log", "--timeout", 2,
+        command = [divisi, "run", "--min-devices", 2, "--grow-after", 1, work / "p", "--steps", 320 if wakes else 80, "--quiet", "--log", work / "log", "--timeout", 4,
                    "--checkpoint", work / "c", *data_flags("mlp", ("x", "label"))]
         delays = ",".join(f"{rank}=60" for rank in range(WORKERS))
         job = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -253,7 +253,7 @@ def check_silent(divisi, sync, wakes):
         os.kill(pid, signal.SIGSTOP)
         try:
             if wakes:
-                time.sleep(5)
+                time.sleep(8)
                 os.kill(pid, signal.SIGCONT)
             said = job.communicate(timeout=90)[0]
         except subprocess.TimeoutExpired:
