@@ -141,10 +141,7 @@ dist::Mesh meshOf(mlir::ModuleOp module) {
 }
 /// "2 ranks of 1 thread".
 std::string describe(const RunSetting &setting) {
-  auto count = [](int64_t number, const char *what) {
-    return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
-  };
-  return count(setting.ranks, "rank") + " of " + count(setting.threads, "thread");
+  return numbered(setting.ranks, "rank") + " of " + numbered(setting.threads, "thread");
 }
 } // namespace
 

@@ -44,3 +44,7 @@ std::string compiler::percent(double share) {
   constexpr double least = 1e-7;
   return (std::abs(share) < least ? "0" : digits(share * 100)) + " %";
 }
+
+std::string compiler::numbered(int64_t count, llvm::StringRef what) {
+  return std::to_string(count) + " " + what.str() + (count == 1 ? "" : "s");
+}

@@ -12,5 +12,7 @@ std::string digits(double value);
 std::string scaled(double value, llvm::StringRef unit);
 /// A share as a percentage: "0.068 %". Less than a hundred thousandth of a percent is 0.
 std::string percent(double share);
+/// A number of things: "1 rank", "2 ranks".
+std::string numbered(int64_t count, llvm::StringRef what);
 
 } // namespace divisi::compiler

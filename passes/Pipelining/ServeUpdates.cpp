@@ -205,19 +205,21 @@ private:
   /// Makes the updates of more servers, and adds them to what the stage's device runs.
   LogicalResult schedule(func::FuncOp update, Shares shares) {
     const int64_t device = stageOf(update);
-    for (auto schedule : getOperation().getOps<ScheduleOp>())
-      if (schedule.getFunction() == "train" && (device < 0 || device >= static_cast<int64_t>(schedule.getRows().size())))
-        return schedule.emitOpError("has no row for stage ") << device;
+    ScheduleOp schedule;
+    for (auto one : getOperation().getOps<ScheduleOp>())
+      if (one.getFunction() == "train")
+        schedule = one;
+    if (schedule && (device < 0 || device >= static_cast<int64_t>(schedule.getRows().size())))
+      return schedule.emitOpError("has no row for stage ") << device;
     const SmallVector<int64_t> numbers = shares.write();
-    for (auto schedule : getOperation().getOps<ScheduleOp>())
-      if (schedule.getFunction() == "train") {
-        Builder b(schedule);
-        SmallVector<Attribute> rows(schedule.getRows().getValue()), row(cast<ArrayAttr>(rows[device]).getValue());
-        for (int64_t number : numbers)
-          row.push_back(b.getStringAttr(Twine(number) + ".finish 0"));
-        rows[device] = b.getArrayAttr(row);
-        schedule.setRowsAttr(b.getArrayAttr(rows));
-      }
+    if (!schedule)
+      return success();
+    Builder b(schedule);
+    SmallVector<Attribute> rows(schedule.getRows().getValue()), row(cast<ArrayAttr>(rows[device]).getValue());
+    for (int64_t number : numbers)
+      row.push_back(b.getStringAttr(Twine(number) + ".finish 0"));
+    rows[device] = b.getArrayAttr(row);
+    schedule.setRowsAttr(b.getArrayAttr(rows));
     return success();
   }
 };

@@ -175,6 +175,8 @@ private:
   Result<int64_t> agreeNow(const Status &mine, int64_t flag, bool hurry);
   /// The same, and `maximum`, if ranks may be lost.
   Result<int64_t> agreeByFirst(const Status &mine, int64_t flag, bool hurry);
+  /// Whether a rank was lost, perhaps within a conversation: what has come of the rest of it is forgotten.
+  bool dropIfLost(int rank);
   /// Sends the bytes of all ranks to rank 0; those of lost ranks are null.
   Result<std::vector<std::optional<std::string>>> gatherFrom(std::string_view bytes, bool hurry);
   Status run(const Job &job);

@@ -120,14 +120,19 @@ Status Communicator::tell(int to, std::string_view text) {
   return transport.wait();
 }
 
+bool Communicator::dropIfLost(int rank) {
+  const bool lost = isLost(rank);
+  if (lost)
+    transport.drop(rank);
+  return lost;
+}
+
 Status Communicator::hear(int from, std::string &text) {
   uint64_t length = 0;
   if (Status status = receive(from, &length, sizeof(length)); !status.ok())
     return status;
-  if (isLost(from)) {
-    transport.drop(from); // its text has come, perhaps
+  if (dropIfLost(from))
     return {};
-  }
   if (Status status = makeRoom(text, length, from); !status.ok())
     return status;
   return receive(from, text.data(), text.size());
@@ -150,10 +155,8 @@ Result<std::vector<std::optional<std::string>>> Communicator::gatherFrom(std::st
   if (Status status = settled(hurry, what); !status.ok())
     return status;
   for (int from = 1; from < size(); ++from) {
-    if (isLost(from)) {
-      transport.drop(from); // its text has come, perhaps
+    if (dropIfLost(from))
       continue;
-    }
     std::string &text = all[static_cast<size_t>(from)].emplace();
     if (Status status = makeRoom(text, lengths[static_cast<size_t>(from)], from); !status.ok())
       return status;

@@ -1,5 +1,6 @@
 #include "divisi/DeviceFlags.h"
 
+#include "compiler/Report/Numbers.h"
 #include "dialects/Dist/Dist.h"
 #include "passes/Planning/Cost/Collectives.h"
 #include "passes/Planning/Passes.h"
@@ -15,13 +16,10 @@
 
 using namespace divisi;
 using namespace divisi::tools;
+using compiler::numbered;
 
 /// The value of --round-robin that takes the numbers from --stages FILE.
 static const std::string ofStages = "stages";
-
-static std::string numbered(int64_t count, const char *what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
 
 std::string tools::checkDevices(const std::string &mesh, int64_t ofMesh, int64_t devices) {
   if (!devices || ofMesh == devices)
