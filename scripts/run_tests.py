@@ -59,7 +59,7 @@ def suites(build):
         ],
         "slow": [  # the longest first
             Suite("pipelines", [*pipelines, "--quick"]),
-            Suite("known-answers", [*answers, "--skip", "never_worse", "--skip", "memory_of_microbatches", "--skip", "pipelines_when_memory"]),
+            Suite("known-answers", [*answers, "--skip", "never_worse", "--skip", "memory_of_microbatches", "--skip", "pipelines_when_memory", "--skip", "parts_of_pipelines", "--quick"]),
             Suite("devices", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi]),
             Suite("recorded", [python, str(SOURCE / "test/gpu/recorded.py"), "--build", str(build)]),
             Suite("gpu", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build)]),
@@ -153,6 +153,8 @@ def suites(build):
             Suite("never-worse", [*answers, "--only", "never_worse"]),  # some 300 searches
             Suite("memory-of-microbatches", [*answers, "--only", "memory_of_microbatches"]),
             Suite("pipelines-when-memory-is-short", [*answers, "--only", "pipelines_when_memory"]),
+            Suite("parts-of-pipelines", [*answers, "--only", "parts_of_pipelines"]),
+            Suite("round-trips", [*answers, "--only", "round_trips"]),
             Suite("cleaned", [python, str(SOURCE / "test/models/cleaned.py"), "--divisi", divisi]),
             Suite("recorded-all", [python, str(SOURCE / "test/gpu/recorded.py"), "--build", str(build), "--all"]),
             Suite("cleaned-all", [python, str(SOURCE / "test/models/cleaned.py"), "--divisi", divisi, "--all"]),

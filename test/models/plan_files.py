@@ -20,9 +20,10 @@ def loss_flags(case):
 def round_trips(p):
     """Every reference model's plan, given back, makes the same program and the same plan, for either target; the other target refuses it."""
     file = p.folder / "plan.mlir"
-    for case in sorted(f.parent for f in HERE.glob("*/reference.json")):
+    targets = [("cpu", "cuda"), ("cuda", "cpu")]
+    for number, case in enumerate(sorted(f.parent for f in HERE.glob("*/reference.json"))):
         model = ["compile", case / "model.onnx", *loss_flags(case)]
-        for target, other in ("cpu", "cuda"), ("cuda", "cpu"):
+        for target, other in targets[number % 2:][:1] if p.brief else targets:
             given, wrong = 0, []
             for way in WAYS:
                 words = [*model, "--target", target, *way.split()]

@@ -28,8 +28,8 @@ def place_of(places, name):
 class Planner:
     """The command line of `divisi`, and its output."""
 
-    def __init__(self, divisi, folder):
-        self.divisi, self.folder, self.models = divisi, pathlib.Path(folder), {}
+    def __init__(self, divisi, folder, brief=False):
+        self.divisi, self.folder, self.brief, self.models = divisi, pathlib.Path(folder), brief, {}
 
     def run(self, *words, codes=(0,)):
         done = subprocess.run([self.divisi, *map(str, words)], capture_output=True, text=True)
