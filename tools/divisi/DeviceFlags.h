@@ -1,5 +1,5 @@
 #pragma once
-#include "compiler/RankPipelines.h"
+#include "compiler/CompileRequest.h"
 #include "divisi/SyncFlags.h"
 
 #include <CLI/CLI.hpp>
@@ -7,16 +7,11 @@
 namespace divisi::tools {
 
 /// The flags of `divisi compile` for the number of devices, the strategy, the pipeline and the microbatches.
-struct DeviceFlags {
-  std::string batchNormStats = "global", strategy, cluster, stageAxes, stages, roundRobin, allowed;
+struct DeviceFlags : compiler::DeviceRequest {
+  std::string strategy, cluster, stageAxes, stages, roundRobin, allowed;
   std::vector<int64_t> counts; // as --devices names them
   int64_t devices = 0, accumulate = 1;
-  compiler::PlanOptions plan;
-  compiler::MicrobatchOptions microbatches;
-  bool mayAccumulate = true; // a search may choose microbatches
   bool noCalibration = false;
-  bool pipelines = false;    // a search considers pipelines with these properties:
-  compiler::PipelineRequest request;
   SyncFlags sync;
 
   void addTo(CLI::App &command);

@@ -1,10 +1,11 @@
 // divisi diff: what another plan of a model changes, where, and what it costs.
+#include "compiler/Attempt.h"
 #include "compiler/Report/Difference.h"
-#include "divisi/Attempt.h"
 #include "divisi/Calibrate.h"
 #include "divisi/Commands.h"
 #include "divisi/DeviceFlags.h"
-#include "divisi/Diagnostics.h"
+#include "divisi/Fail.h"
+#include "divisi/ModelFlags.h"
 #include "divisi/Output.h"
 #include "passes/Planning/Cost/Cluster.h"
 #include "passes/Planning/Cost/Collectives.h"
@@ -48,9 +49,9 @@ public:
     if (int code = price(second, flags.second))
       return code;
     auto shown = [](const Side &side) {
-      const Attempt &attempt = side.attempt;
+      const compiler::Attempt &attempt = side.attempt;
       const compiler::PipelineCandidate *pipeline = attempt.pipelines.empty() ? nullptr : &attempt.pipelines[0];
-      return compiler::DifferenceSide{llvm::sys::path::filename(attempt.flags.input).str(), *side.cluster,
+      return compiler::DifferenceSide{llvm::sys::path::filename(attempt.request.input).str(), *side.cluster,
                                       pipeline ? pipeline->plan : attempt.candidates[0], pipeline};
     };
     auto difference = compiler::Difference::between(shown(first), shown(second));
@@ -65,7 +66,7 @@ public:
 private:
   struct Side {
     explicit Side(const ModelFlags &model) : attempt(model) {}
-    Attempt attempt;
+    compiler::Attempt attempt;
     std::optional<Cluster> cluster;
   };
 
@@ -133,7 +134,7 @@ private:
     if (!cluster)
       return fail("--cluster: " + llvm::toString(cluster.takeError()), 2);
     side.cluster = *cluster;
-    Attempt &attempt = side.attempt;
+    compiler::Attempt &attempt = side.attempt;
     if (llvm::sys::fs::is_regular_file(plan)) {
       if (llvm::Error error = attempt.price(*cluster, plan))
         return fail(std::move(error));

@@ -1,6 +1,7 @@
 #include "divisi/ListParameters.h"
 
-#include "divisi/Diagnostics.h"
+#include "compiler/Diagnostics.h"
+#include "divisi/Fail.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -19,7 +20,7 @@ static std::string oneWord(std::string name) {
 
 int tools::listParameters(const ModelFlags &flags, bool asJson) {
   mlir::MLIRContext context;
-  DiagnosticPrinter diagnostics(&context);
+  compiler::DiagnosticPrinter diagnostics(&context);
   auto rows = compiler::listParameters(context, flags.input, flags.import);
   if (mlir::failed(rows))
     return 1;

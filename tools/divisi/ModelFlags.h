@@ -1,18 +1,15 @@
 #pragma once
-#include "compiler/Import/Import.h"
 #include "compiler/Manifest.h"
-#include "compiler/Pipeline.h"
+#include "compiler/Session.h"
 
 #include <CLI/CLI.hpp>
 
 namespace divisi::tools {
 
 /// The flags of every command that makes a training step from a model.
-struct ModelFlags {
-  std::string input, loss, batchNorm = "training";
+struct ModelFlags : compiler::ModelRequest {
+  std::string loss, batchNorm = "training";
   std::vector<std::string> dims, metrics;
-  compiler::ImportOptions import;
-  compiler::TrainOptions train;
   compiler::RunDefaults defaults;
 
   /// Adds the flags to a command.

@@ -2,11 +2,11 @@
 #include "compiler/Profile/Database.h"
 #include "compiler/Profile/LayerTimes.h"
 #include "divisi/Commands.h"
-#include "divisi/Diagnostics.h"
+#include "divisi/Fail.h"
 #include "divisi/ModelFlags.h"
 #include "divisi/Output.h"
 #include "divisi/RandomData.h"
-#include "divisi/Session.h"
+#include "compiler/Session.h"
 #include "passes/Planning/ModulePlanner.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -121,7 +121,7 @@ private:
     std::reverse(arguments.begin(), arguments.end());
     parser.parse(arguments); // divisi compile has accepted them before
     std::string error = model.finish();
-    Session session;
+    compiler::Session session;
     auto passes = [&](mlir::OpPassManager &manager) {
       compiler::addTrainPipeline(manager, model.train);
       compiler::addSimplify(manager);

@@ -1,8 +1,8 @@
 // divisi run-graph: runs a model's forward function on given inputs in this process, for tests of operators.
 #include "divisi/Commands.h"
-#include "divisi/Diagnostics.h"
 #include "divisi/Output.h"
 
+#include "compiler/Diagnostics.h"
 #include "compiler/Import/Import.h"
 #include "compiler/Jit.h"
 #include "compiler/Manifest.h"
@@ -61,7 +61,7 @@ std::string runCase(const Case &test, DivisiContext &runtime) {
   std::string errors;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      errors += (errors.empty() ? "" : "; ") + tools::describe(diagnostic);
+      errors += (errors.empty() ? "" : "; ") + compiler::describe(diagnostic);
     return success();
   });
   ImportOptions options;

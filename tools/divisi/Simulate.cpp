@@ -1,6 +1,6 @@
 // divisi simulate: runs a pipeline schedule with given times of its stages, or replicas that are kept in step.
 #include "divisi/Commands.h"
-#include "divisi/Diagnostics.h"
+#include "divisi/Fail.h"
 #include "divisi/Output.h"
 #include "divisi/ReplicaFlags.h"
 #include "divisi/suggest.h"

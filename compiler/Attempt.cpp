@@ -1,4 +1,4 @@
-#include "divisi/Attempt.h"
+#include "compiler/Attempt.h"
 
 #include "compiler/PlanFile.h"
 #include "compiler/Report/SyncReport.h"
@@ -11,22 +11,22 @@
 
 using namespace mlir;
 using namespace divisi;
-using namespace divisi::tools;
+using namespace divisi::compiler;
 using namespace divisi::planning;
 
 llvm::Error Attempt::plan(const Cluster &cluster, const PlannerOptions &options, int64_t microbatches) {
-  if (failed(session.read(flags.input, flags.import)))
+  if (failed(session.read(request.input, request.import)))
     return told();
   ModuleOp module = *session.model.module;
   module.walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
-  compiler::TrainOptions train = flags.train;
-  compiler::MicrobatchOptions parts;
+  TrainOptions train = request.train;
+  MicrobatchOptions parts;
   parts.microbatches = std::max<int64_t>(1, microbatches);
-  compiler::follow(parts, train);
+  follow(parts, train);
   train.splitProjections = !options.meshes.empty();
   train.forGpu = cluster.device.kind == "cuda";
   train.markGradients |= asynchronous;
-  auto database = compiler::ProfileDatabase::read(compiler::ProfileDatabase::defaultFile());
+  auto database = ProfileDatabase::read(ProfileDatabase::defaultFile());
   if (!database)
     return database.takeError();
   if (llvm::Error error = toTrain(train))
@@ -37,7 +37,7 @@ llvm::Error Attempt::plan(const Cluster &cluster, const PlannerOptions &options,
   }
   if (hasBatchNorm && microbatches == 0)
     microbatches = 1; // its numbers depend on them
-  auto ranked = compiler::rankPlans(module, cluster, options, microbatches, *database);
+  auto ranked = rankPlans(module, cluster, options, microbatches, *database);
   if (!ranked)
     return ranked.takeError();
   candidates = std::move(ranked->candidates);
@@ -48,13 +48,13 @@ llvm::Error Attempt::plan(const Cluster &cluster, const PlannerOptions &options,
 llvm::Error Attempt::price(const Cluster &cluster, const std::string &path) {
   OwningOpRef<ModuleOp> file;
   dist::PlanOp text = parsePlan(file, path, &session.context);
-  compiler::TrainOptions train = flags.train;
-  FailureOr<compiler::MicrobatchOptions> options = failure();
+  TrainOptions train = request.train;
+  FailureOr<MicrobatchOptions> options = failure();
   if (text)
-    options = compiler::follow(text, train);
+    options = follow(text, train);
   if (failed(options))
     return told();
-  auto sync = compiler::readSync(text);
+  auto sync = readSync(text);
   if (failed(sync))
     return told();
   if (sync->mode != dist::Sync::Mode::allReduce && options->any())
@@ -83,10 +83,10 @@ llvm::Error Attempt::price(const Cluster &cluster, const std::string &path) {
     auto planner = std::make_shared<const Planner>(followed->problem.problem, cluster);
     candidates = {{planner->price(cluster, followed->mesh, followed->plan, name), followed->preparation, planner}};
     candidates.front().forms = recognize(planner->problem, followed->mesh, candidates.front().plan);
-    compiler::applySync(*sync, candidates.front(), used);
+    applySync(*sync, candidates.front(), used);
     return llvm::Error::success();
   }
-  compiler::StepInParts &step = *met->step;
+  StepInParts &step = *met->step;
   auto followed = followPlan(**step.module, text, subject);
   if (failed(followed))
     return told();
@@ -105,13 +105,13 @@ llvm::Error Attempt::price(const Cluster &cluster, const std::string &path) {
 }
 
 llvm::Error Attempt::price(const Cluster &cluster, const dist::Mesh &mesh, int zero,
-                           compiler::MicrobatchOptions options) {
+                           MicrobatchOptions options) {
   if (options.any())
     return priceInParts(cluster, mesh, zero, std::move(options));
-  if (failed(session.read(flags.input, flags.import)))
+  if (failed(session.read(request.input, request.import)))
     return told();
   ModuleOp module = *session.model.module;
-  compiler::TrainOptions train = flags.train;
+  TrainOptions train = request.train;
   train.splitProjections = mesh.find("model").has_value();
   train.forGpu = cluster.device.kind == "cuda";
   if (llvm::Error error = toTrain(train))
@@ -129,29 +129,29 @@ llvm::Error Attempt::price(const Cluster &cluster, const dist::Mesh &mesh, int z
   if (!strategy)
     return strategy.takeError();
   auto planner = std::make_shared<const Planner>(std::move(problem->problem), cluster);
-  std::string name = nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : "");
+  std::string name = planning::nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : "");
   candidates = {{planner->price(cluster, mesh, std::move(*strategy->plan), name), {{}, *pads}, planner}};
   return llvm::Error::success();
 }
 
 llvm::Error Attempt::priceInParts(const Cluster &cluster, const dist::Mesh &mesh, int zero,
-                                  compiler::MicrobatchOptions options) {
-  if (failed(session.read(flags.input, flags.import)))
+                                  MicrobatchOptions options) {
+  if (failed(session.read(request.input, request.import)))
     return told();
-  compiler::TrainOptions train = flags.train;
+  TrainOptions train = request.train;
   train.splitProjections = mesh.find("model").has_value();
   train.forGpu = cluster.device.kind == "cuda";
-  compiler::follow(options, train);
+  follow(options, train);
   if (llvm::Error error = toTrain(train))
     return error;
   ModuleOp module = *session.model.module;
   if (options.microbatches == 0)
     options.microbatches = options.unsplit()
                                ? 1
-                               : compiler::microbatchesNear(compiler::batchOf(module),
-                                                            compiler::usualMicrobatchesPerStage * options.stages);
+                               : microbatchesNear(batchOf(module),
+                                                            usualMicrobatchesPerStage * options.stages);
   const Cluster used = cluster.used(options.devices(mesh));
-  auto step = compiler::StepInParts::make(module, options, used);
+  auto step = StepInParts::make(module, options, used);
   if (failed(step))
     return told();
   StrategyOptions strategyOptions;
@@ -160,10 +160,10 @@ llvm::Error Attempt::priceInParts(const Cluster &cluster, const dist::Mesh &mesh
   if (!strategy)
     return strategy.takeError();
   if (!strategy->plan)
-    return llvm::createStringError("the mesh " + nameOf(mesh) +
+    return llvm::createStringError("the mesh " + planning::nameOf(mesh) +
                                    " of a stage does not divide all sizes, and pipelines that pad "
                                    "sizes cannot be priced: choose another mesh");
-  auto priced = step->price(used, mesh, *strategy->plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""));
+  auto priced = step->price(used, mesh, *strategy->plan, planning::nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""));
   auto pipeline = step->simulate(*priced, options, used);
   if (failed(pipeline))
     return told();
@@ -171,33 +171,33 @@ llvm::Error Attempt::priceInParts(const Cluster &cluster, const dist::Mesh &mesh
   return llvm::Error::success();
 }
 
-llvm::Expected<Attempt::Met> Attempt::meet(const compiler::TrainOptions &train, const compiler::MicrobatchOptions &options,
+llvm::Expected<Attempt::Met> Attempt::meet(const TrainOptions &train, const MicrobatchOptions &options,
                          const Cluster &cluster) {
-  if (failed(session.read(flags.input, flags.import)))
+  if (failed(session.read(request.input, request.import)))
     return told();
   if (llvm::Error error = toTrain(train))
     return error;
   ModuleOp module = *session.model.module;
   if (!options.any())
     return Met{hashOfModel(module), std::nullopt};
-  auto step = compiler::StepInParts::make(module, options, cluster);
+  auto step = StepInParts::make(module, options, cluster);
   if (failed(step))
     return told();
   return Met{step->hash, std::move(*step)};
 }
 
-llvm::Error Attempt::toTrain(const compiler::TrainOptions &train) {
-  compiler::Level level = compiler::levelOf(*session.model.module);
-  if (level >= compiler::Level::planned)
-    return llvm::createStringError("'" + flags.input + "' is planned already");
+llvm::Error Attempt::toTrain(const TrainOptions &train) {
+  Level level = levelOf(*session.model.module);
+  if (level >= Level::planned)
+    return llvm::createStringError("'" + request.input + "' is planned already");
   LogicalResult done = session.run([&](OpPassManager &pm) {
-    if (level < compiler::Level::train)
-      compiler::addTrainPipeline(pm, train);
-    compiler::addSimplify(pm);
+    if (level < Level::train)
+      addTrainPipeline(pm, train);
+    addSimplify(pm);
   });
   if (failed(done))
     return told();
-  auto counted = compiler::StepWork::of(*session.model.module);
+  auto counted = StepWork::of(*session.model.module);
   if (failed(counted))
     return told();
   work = *counted;

@@ -1,17 +1,16 @@
-#include "divisi/BatchSearch.h"
+#include "compiler/BatchSearch.h"
 
 #include "llvm/ADT/StringExtras.h"
 
 using namespace divisi;
-using namespace divisi::tools;
+using namespace divisi::compiler;
 using namespace divisi::planning;
-using compiler::BatchAdvice;
 
 /// The largest factor of the batch.
 static constexpr int64_t mostTimes = 4;
 
 const std::pair<const std::string, int64_t> *BatchSearch::dimension() const {
-  const auto &dims = flags.import.dims;
+  const auto &dims = model.import.dims;
   auto found = dims.find("batch");
   if (found == dims.end() && dims.size() == 1)
     found = dims.begin();
@@ -21,21 +20,21 @@ const std::pair<const std::string, int64_t> *BatchSearch::dimension() const {
 const BatchSearch::Found *BatchSearch::plan(int64_t size, const Cluster &cluster, const PlannerOptions &options) {
   auto [it, fresh] = searched.try_emplace(size);
   if (fresh) {
-    Attempt attempt(flags);
+    Attempt attempt(model);
     mlir::ScopedDiagnosticHandler silence(&attempt.session.context, [](mlir::Diagnostic &) { return mlir::success(); });
-    attempt.flags.import.dims[dimension()->first] = size;
+    attempt.request.import.dims[dimension()->first] = size;
     if (!llvm::errorToBool(attempt.plan(cluster, options, microbatches))) {
       const ModuleCandidate &best = attempt.candidates[0];
-      it->second = {best.name + (best.forms.empty() ? "" : " (" + llvm::join(best.forms, " ") + ")"), nameOf(best.mesh), best.forms,
+      it->second = {best.name + (best.forms.empty() ? "" : " (" + llvm::join(best.forms, " ") + ")"), planning::nameOf(best.mesh), best.forms,
                     best.fits, best.prediction.seconds};
     }
   }
   return it->second ? &*it->second : nullptr;
 }
 
-std::vector<compiler::PlanReport::Flip> BatchSearch::others(const ModuleCandidate &best, const Cluster &cluster,
+std::vector<PlanReport::Flip> BatchSearch::others(const ModuleCandidate &best, const Cluster &cluster,
                                                             const PlannerOptions &options) {
-  std::vector<compiler::PlanReport::Flip> flips;
+  std::vector<PlanReport::Flip> flips;
   const auto *batch = dimension();
   for (bool larger : {false, true})
     for (int64_t times = 2; batch && times <= mostTimes && (larger || batch->second % times == 0); times *= 2) {
@@ -43,7 +42,7 @@ std::vector<compiler::PlanReport::Flip> BatchSearch::others(const ModuleCandidat
       const Found *other = plan(size, cluster, options);
       if (!other)
         break;
-      if (other->fits == best.fits && other->mesh == nameOf(best.mesh) && other->forms == best.forms)
+      if (other->fits == best.fits && other->mesh == planning::nameOf(best.mesh) && other->forms == best.forms)
         continue;
       flips.push_back({"batch", "samples", (double)batch->second, (double)size, other->fits ? other->name : "no plan fits", false});
       break;
@@ -51,7 +50,7 @@ std::vector<compiler::PlanReport::Flip> BatchSearch::others(const ModuleCandidat
   return flips;
 }
 
-llvm::Expected<BatchAdvice> BatchSearch::advise(const std::string &log, const compiler::MeasuredNoise &noise, const Attempt &present,
+llvm::Expected<BatchAdvice> BatchSearch::advise(const std::string &log, const MeasuredNoise &noise, const Attempt &present,
                                                 const Cluster &cluster, const PlannerOptions &options) {
   const double samples = present.work.samples;
   if (!(samples > 0))
@@ -59,7 +58,7 @@ llvm::Expected<BatchAdvice> BatchSearch::advise(const std::string &log, const co
   const ModuleCandidate &own = present.candidates[0];
   const auto *batch = dimension();
   const int64_t size = batch ? batch->second : static_cast<int64_t>(samples);
-  std::vector<compiler::BatchPrice> smaller, larger;
+  std::vector<BatchPrice> smaller, larger;
   for (int64_t times = 2; batch && times <= mostTimes; times *= 2) {
     if (size % times == 0)
       if (const Found *other = plan(size / times, cluster, options))

@@ -2,18 +2,17 @@
 #include "compiler/PipelineCandidate.h"
 #include "compiler/RankPipelines.h"
 #include "compiler/Report/Throughput.h"
-#include "divisi/ModelFlags.h"
-#include "divisi/Session.h"
+#include "compiler/Session.h"
 #include "passes/Planning/ModulePlanner.h"
 
 #include <optional>
 
-namespace divisi::tools {
+namespace divisi::compiler {
 
 /// A model that is read and planned once. Errors have no text if a diagnostic was emitted.
 class Attempt {
 public:
-  explicit Attempt(const ModelFlags &flags) : flags(flags) {}
+  explicit Attempt(const ModelRequest &request) : request(request) {}
 
   /// Plans the model, in this number of microbatches (0: as many as the memory needs).
   llvm::Error plan(const planning::Cluster &cluster, const planning::PlannerOptions &options, int64_t microbatches = 0);
@@ -22,29 +21,29 @@ public:
   /// Predicts the cost of the strategies' plan on a mesh, that of a stage if there are several, with a level of ZeRO.
   /// No microbatches: a usual number for the stages.
   llvm::Error price(const planning::Cluster &cluster, const dist::Mesh &mesh, int zero,
-                    compiler::MicrobatchOptions options);
+                    MicrobatchOptions options);
 
   bool asynchronous = false; // `marked` is wanted
   bool hasBatchNorm = false;
-  ModelFlags flags;
+  ModelRequest request;
   Session session;
-  compiler::StepWork work; // of the model in training
+  StepWork work; // of the model in training
   mlir::OwningOpRef<mlir::ModuleOp> marked; // the step with marked gradients, for asynchronous pipelines
   std::vector<planning::ModuleCandidate> candidates;
   std::string unmeasured; // why no measured times order them, if there are any
-  std::vector<compiler::PipelineCandidate> pipelines; // their modules live in the session's context
+  std::vector<PipelineCandidate> pipelines; // their modules live in the session's context
 
 private:
   /// The model as it is when a plan file is read, split into microbatches if the plan has several.
   struct Met {
     std::string hash;
-    std::optional<compiler::StepInParts> step;
+    std::optional<StepInParts> step;
   };
-  llvm::Expected<Met> meet(const compiler::TrainOptions &train, const compiler::MicrobatchOptions &options,
+  llvm::Expected<Met> meet(const TrainOptions &train, const MicrobatchOptions &options,
                            const planning::Cluster &cluster);
   llvm::Error priceInParts(const planning::Cluster &cluster, const dist::Mesh &mesh, int zero,
-                           compiler::MicrobatchOptions options);
-  llvm::Error toTrain(const compiler::TrainOptions &train);
+                           MicrobatchOptions options);
+  llvm::Error toTrain(const TrainOptions &train);
 };
 
-} // namespace divisi::tools
+} // namespace divisi::compiler

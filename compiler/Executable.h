@@ -6,7 +6,7 @@
 
 #include <map>
 
-namespace divisi::tools {
+namespace divisi::compiler {
 
 /// What `divisi compile` writes: a program, or one for each of several numbers of devices, which are linked together
 /// and can go on from each other's checkpoints.
@@ -24,7 +24,7 @@ public:
   /// The name of the symbol of the program after the one that is compiled now; empty for the last.
   std::string next() const;
   /// The file of weights, which all programs share: written for the first. It takes its place when the executable is linked.
-  llvm::Expected<compiler::WeightsReference> weights(llvm::ArrayRef<compiler::Weight> values);
+  llvm::Expected<WeightsReference> weights(llvm::ArrayRef<Weight> values);
   /// Checks that the program in the module uses all of its devices and computes what the first one does.
   llvm::Error check(mlir::ModuleOp module, int64_t devices);
   /// Compiles the module, at the level llvm; `manyRanks`: it needs the library for communication.
@@ -42,10 +42,10 @@ private:
   std::string output;
   std::vector<int64_t> numbers;
   size_t added = 0;
-  std::optional<compiler::WeightsReference> written;
+  std::optional<WeightsReference> written;
   std::map<std::string, std::string> meaning; // of the first program
   std::vector<std::unique_ptr<llvm::MemoryBuffer>> objects;
-  compiler::LinkOptions libraries;
+  LinkOptions libraries;
 };
 
-} // namespace divisi::tools
+} // namespace divisi::compiler

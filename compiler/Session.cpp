@@ -1,26 +1,25 @@
-#include "divisi/Session.h"
+#include "compiler/Session.h"
 
-#include "compiler/Pipeline.h"
 #include "passes/Planning/ParseDump.h"
 
 using namespace mlir;
 using namespace divisi;
-using namespace divisi::tools;
+using namespace divisi::compiler;
 
 Session::Session(const std::string &about, bool warns) : warns(warns), diagnostics(&context, about) {
   DialectRegistry registry;
-  compiler::registerAll(registry);
+  registerAll(registry);
   context.appendDialectRegistry(registry);
   context.loadAllAvailableDialects();
   context.printOpOnDiagnostic(false); // an error is one line
 }
 
-LogicalResult Session::read(const std::string &input, const compiler::ImportOptions &options) {
+LogicalResult Session::read(const std::string &input, const ImportOptions &options) {
   if (StringRef(input).ends_with(".mlir")) {
     model.module = parseDump(input, &context);
     return success((bool)model.module);
   }
-  auto imported = compiler::importOnnx(context, input, options);
+  auto imported = importOnnx(context, input, options);
   if (failed(imported))
     return failure();
   model = std::move(*imported);

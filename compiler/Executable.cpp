@@ -1,4 +1,4 @@
-#include "divisi/Executable.h"
+#include "compiler/Executable.h"
 
 #include "compiler/ProgramMeaning.h"
 #include "compiler/WeightsFile.h"
@@ -11,7 +11,6 @@
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
-using namespace divisi::tools;
 
 std::string Executable::about() const {
   return hasSeveral() && added < numbers.size() ? "with --devices " + std::to_string(numbers[added]) + ": " : "";

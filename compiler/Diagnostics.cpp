@@ -1,4 +1,4 @@
-#include "divisi/Diagnostics.h"
+#include "compiler/Diagnostics.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
@@ -27,7 +27,7 @@ static void printLocation(llvm::raw_ostream &out, Location loc) {
   }
 }
 
-std::string divisi::tools::describe(const Diagnostic &diagnostic, llvm::StringRef about) {
+std::string divisi::compiler::describe(const Diagnostic &diagnostic, llvm::StringRef about) {
   std::string text;
   llvm::raw_string_ostream out(text);
   switch (diagnostic.getSeverity()) {
@@ -50,7 +50,7 @@ std::string divisi::tools::describe(const Diagnostic &diagnostic, llvm::StringRe
   return text;
 }
 
-divisi::tools::DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context, const std::string &about)
+divisi::compiler::DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context, const std::string &about)
     : ScopedDiagnosticHandler(context, [about](Diagnostic &diagnostic) {
         llvm::errs() << describe(diagnostic, about) << "\n";
         for (Diagnostic &note : diagnostic.getNotes())
@@ -58,12 +58,6 @@ divisi::tools::DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context, const 
         return success();
       }) {}
 
-int divisi::tools::fail(const llvm::Twine &message, int code) {
-  llvm::errs() << "error: " << message << "\n";
-  return code;
-}
-
-int divisi::tools::fail(llvm::Error error) {
-  std::string message = llvm::toString(std::move(error));
-  return message.empty() ? 1 : fail(message);
+llvm::Error divisi::compiler::wrongRequest(const llvm::Twine &message) {
+  return llvm::createStringError(std::make_error_code(std::errc::invalid_argument), message);
 }

@@ -1,0 +1,232 @@
+#include "compiler/Compilation.h"
+
+#include "codegen/Emit/CheckPlaces.h"
+#include "codegen/Emit/Program.h"
+#include "codegen/Emit/Services.h"
+#include "codegen/Kernels/BatchKernels.h"
+#include "codegen/Kernels/CheckTasks.h"
+#include "compiler/PlanFile.h"
+#include "compiler/ProgramMeaning.h"
+#include "compiler/RankPlans.h"
+#include "passes/Planning/FollowPlan.h"
+#include "passes/Planning/Passes.h"
+#include "passes/Planning/Strategy.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::compiler;
+
+std::string compiler::whyNoSync(const dist::Sync &sync, bool cuda) {
+  if (sync.mode == dist::Sync::Mode::allReduce || (sync.isApart() && sync.servers == 0 && !sync.asynchronous) || !cuda)
+    return "";
+  return "--sync " + dist::Sync::nameOf(sync.mode).str() +
+         " is for CPUs: NCCL has no such collectives; leave out --target, or take --sync all-reduce";
+}
+
+LogicalResult Compilation::fail(const llvm::Twine &message) {
+  return emitError(UnknownLoc::get(&session.context), message);
+}
+
+void Compilation::note(const llvm::Twine &message) { emitRemark(UnknownLoc::get(&session.context), message); }
+
+LogicalResult Compilation::run() {
+  if (failed(read()))
+    return failure();
+  if (microbatches.microbatches == 0 && failed(chooseMicrobatches()))
+    return failure();
+  train = request.model.train;
+  train.forGpu = request.cuda;
+  plan.target = train.forGpu ? "cuda" : "cpu";
+  model.module->walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
+  // Without --microbatches, stages of a model with batch norm work on the whole batch: its statistics are exact.
+  if (request.devices.pipelines && hasBatchNorm && !pipelines.microbatches && failed(chooseOfBatchNorm()))
+    return failure();
+  if (failed(applyMesh()) || failed(toTrain()) || failed(toPlanned()) || failed(toExec()))
+    return failure();
+  return level < Level::llvm && request.target == Level::llvm ? lower() : success();
+}
+
+/// Reads the model, or a dump, whose contents are checked.
+LogicalResult Compilation::read() {
+  if (failed(session.read(request.model.input, request.model.import)) || failed(checkNames(*model.module)))
+    return failure();
+  level = levelOf(*model.module);
+  if (level >= Level::planned && request.asksForPlan)
+    return fail("'" + request.model.input +
+                "' is planned already: leave out --devices, --mesh, --strategy, --pin, --zero, --remat, --plan and "
+                "--microbatches");
+  if (level >= Level::train && level <= Level::exec)
+    checkSeal(*model.module);
+  isSplit = isInMicrobatches(*model.module);
+  if (isSplit && failed(readSplit(*model.module, microbatches, sync)))
+    return failure();
+  // Places: passes that create this level check their input.
+  return success(level != Level::exec ||
+                 (succeeded(codegen::checkTasks(*model.module)) && succeeded(codegen::checkPlaces(*model.module)) &&
+                  succeeded(codegen::checkBatches(*model.module)) && succeeded(codegen::checkServices(*model.module))));
+}
+
+/// Sets the options of the training step that depend on the mesh of the flags or of the plan file.
+LogicalResult Compilation::applyMesh() {
+  std::optional<dist::Mesh> mesh;
+  train.splitProjections = !plan.cluster.empty();
+  follow(microbatches, train);
+  train.markGradients |= (request.devices.pipelines && pipelines.microbatches == 1) || pipelines.asynchronous;
+  if (!plan.mesh.empty())
+    mesh = llvm::cantFail(planning::parseMesh(plan.mesh)); // checked with the flags, here and below
+  if (!plan.file.empty()) {
+    OwningOpRef<ModuleOp> file;
+    dist::PlanOp text = planning::parsePlan(file, plan.file, &session.context);
+    auto read = text ? follow(text, train) : FailureOr<MicrobatchOptions>(failure());
+    if (failed(read))
+      return failure();
+    microbatches = *read;
+    mesh = dist::toMesh(text.getMesh());
+    auto synchronisation = readSync(text);
+    if (failed(synchronisation))
+      return failure();
+    sync = *synchronisation;
+    if (std::string wrong = whyNoSync(sync, request.cuda); !wrong.empty())
+      return fail(wrong);
+  }
+  if (!mesh)
+    return success();
+  meshOfStage = planning::nameOf(*mesh);
+  train.splitProjections |= mesh->find("model").has_value();
+  auto data = mesh->find("data");
+  if (data)
+    replicas = mesh->axes[*data].size;
+  if (request.devices.batchNormStats == "local" || sync.isApart())
+    train.batchNormGroups *= replicas;
+  if (auto attr = sync.toAttr(&session.context))
+    (*model.module)->setDiscardableAttr(dist::names::sync, attr);
+  return success();
+}
+
+LogicalResult Compilation::toTrain() {
+  if (level >= Level::train)
+    return success();
+  if (hasBatchNorm && train.batchNormGroups > 1)
+    note("batch norm uses the statistics of each of " + llvm::Twine(train.batchNormGroups) + " parts of the batch");
+  if (request.target < Level::train)
+    return success();
+  noteProgram(*model.module, train, microbatches);
+  if (sync.isApart())
+    noteSync(*model.module, sync.text(replicas));
+  if (request.devices.pipelines) {
+    beforeTrain = model.module->clone();
+    trained = train;
+  }
+  level = Level::train;
+  return session.run([&](OpPassManager &pm) { addTrainPipeline(pm, train); });
+}
+
+/// Splits the step into microbatches and plans it, where something of it is asked for.
+LogicalResult Compilation::toPlanned() {
+  if (level < Level::planned && request.target >= Level::planned) {
+    if (microbatches.any() && !isSplit && !request.devices.pipelines) {
+      if (failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); })))
+        return failure();
+      plan.model = planning::hashOfModel(*model.module);
+    }
+    if (plan.many()) {
+      if (!microbatches.axes.empty() && failed(chooseCuts()))
+        return failure();
+      auto given = [&](OpPassManager &pm) {
+        addNarrowStages(pm, meshOfStage, microbatches);
+        addPlanPipeline(pm, plan);
+      };
+      if (plan.cluster.empty() ? failed(session.run(given)) : failed(searchPlan()))
+        return failure();
+      level = levelOf(*model.module); // a search may choose one device
+    } else if (plan.remat.value_or(0) > 0) {
+      if (failed(session.run([&](OpPassManager &pm) { addRemat(pm, *plan.remat); })))
+        return failure();
+    }
+  }
+  if (!plan.model.empty()) { // before shapes are local, so that a plan file names the cuts of the program
+    if (failed(chooseCuts()))
+      return failure();
+    if (request.writesPlan)
+      writePipeline(*model.module, microbatches, subjectOf(plan.model));
+  }
+  writeSync(*model.module, sync);
+  return success();
+}
+
+/// Partitions the step and splits it into tasks; then forms kernels and assigns buffers.
+LogicalResult Compilation::toExec() {
+  if (level < Level::dist && request.target >= Level::dist) {
+    const bool planned = level == Level::planned;
+    if (planned || microbatches.any()) {
+      if (failed(session.run([&](OpPassManager &pm) {
+            if (planned)
+              addDistPipeline(pm, plan, microbatches);
+            else
+              addTaskPipeline(pm, microbatches);
+          })))
+        return failure();
+      level = Level::dist;
+    }
+  }
+  if (level < Level::exec && request.target >= Level::exec) {
+    if (failed(session.run([&](OpPassManager &pm) { addExecPipeline(pm, train.forGpu, request.epilogues); })))
+      return failure();
+    level = Level::exec;
+  }
+  return level == Level::exec ? checkServers(*model.module) : success();
+}
+
+LogicalResult Compilation::lower() {
+  WeightsReference weights;
+  if (!model.weights.empty() && request.isProgram) {
+    auto written = executable.weights(model.weights);
+    if (!written)
+      return fail(llvm::toString(written.takeError()));
+    weights = *written;
+  }
+  for (auto task : model.module->getOps<func::FuncOp>())
+    manyRanks |= task->hasAttr(dist::names::partitioned);
+  if (llvm::Error wrong = executable.check(*model.module, ranksOf(*model.module, sync)))
+    return fail(llvm::toString(std::move(wrong)));
+  auto expectation = expect();
+  if (failed(expectation))
+    return failure();
+  if (!expectation->ends)
+    return fail("the stages of this pipeline would wait for each other for ever: a fault of the compiler, if nobody has "
+         "edited its dump; another --schedule or other cuts may do");
+  codegen::ProgramData data{writeManifest(*model.module, request.name, request.defaults, weights, &*expectation),
+                            model.skeleton, executable.next()};
+  codegen::Targets targets{request.cpu, {}};
+  if (request.cuda)
+    targets.cuda = request.architectures;
+  return codegen::lowerToLlvm(*model.module, data, targets);
+}
+
+/// The expected time of a step on this machine, as far as profiles have measurements.
+FailureOr<Expectation> Compilation::expect() {
+  auto database = ProfileDatabase::read(ProfileDatabase::defaultFile());
+  if (!database)
+    return fail(llvm::toString(database.takeError()));
+  RunSetting setting = settingFor(ranksOf(*model.module, sync));
+  auto machine = request.machine();
+  if (!machine)
+    return fail(llvm::toString(machine.takeError()));
+  auto cluster = llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranksOf(*model.module, sync)), *machine));
+  Expectation expectation = expectStep(*model.module, cluster, setting, *database);
+  if (!database->empty() && expectation.measured < leastMeasured && request.cpu)
+    noteUnmeasured("the program's expected times rest on formulas",
+                   whyUnmeasured(*database, setting, "the program", expectation.measured));
+  if (!plan.cluster.empty())
+    if (auto given = llvm::cantFail(planning::parseCluster(plan.cluster, *machine));
+        given.device.kind == "cpu" && given.levels.size() > 1)
+      expectation.links = planning::hostLinksOf(given);
+  return expectation;
+}
+
+/// Says once why a profile is not used.
+void Compilation::noteUnmeasured(StringRef what, StringRef why) {
+  if (!why.empty() && !toldOfProfile)
+    note(what + ": " + why);
+  toldOfProfile |= !why.empty();
+}
