@@ -41,7 +41,11 @@ LogicalResult Compilation::run() {
   // Without --microbatches, stages of a model with batch norm work on the whole batch: its statistics are exact.
   if (request.devices.pipelines && hasBatchNorm && !pipelines.microbatches && failed(chooseOfBatchNorm()))
     return failure();
-  if (failed(applyMesh()) || failed(toTrain()) || failed(toPlanned()) || failed(toExec()))
+  if (failed(applyMesh()) || failed(toTrain()))
+    return failure();
+  if (level >= Level::train && level <= Level::exec) // also of a dump whose 'dist.sync' was edited
+    noteSync(*model.module, sync);
+  if (failed(toPlanned()) || failed(toExec()))
     return failure();
   return level < Level::llvm && request.target == Level::llvm ? lower() : success();
 }
@@ -57,8 +61,16 @@ LogicalResult Compilation::read() {
                 "--microbatches");
   if (level >= Level::train && level <= Level::exec)
     checkSeal(*model.module);
+  if (level >= Level::planned && level <= Level::exec) {
+    auto written = syncOfPlanned(*model.module);
+    if (failed(written))
+      return failure();
+    sync = *written;
+    if (std::string wrong = whyNoSync(sync, request.cuda); !wrong.empty())
+      return fail(wrong);
+  }
   isSplit = isInMicrobatches(*model.module);
-  if (isSplit && failed(readSplit(*model.module, microbatches, sync)))
+  if (isSplit && failed(readSplit(*model.module, sync, microbatches)))
     return failure();
   // Places: passes that create this level check their input.
   return success(level != Level::exec ||
@@ -85,6 +97,9 @@ LogicalResult Compilation::applyMesh() {
     auto synchronisation = readSync(text);
     if (failed(synchronisation))
       return failure();
+    if (request.syncOfDump && *request.syncOfDump != *synchronisation)
+      return text.emitError("'sync' is another way to keep replicas in step than 'dist.sync' of '")
+             << request.model.input << "'";
     sync = *synchronisation;
     if (std::string wrong = whyNoSync(sync, request.cuda); !wrong.empty())
       return fail(wrong);
@@ -94,13 +109,11 @@ LogicalResult Compilation::applyMesh() {
   meshOfStage = planning::nameOf(*mesh);
   train.splitProjections |= mesh->find("model").has_value();
   auto data = mesh->find("data");
-  if (data)
-    replicas = mesh->axes[*data].size;
-  if (request.devices.batchNormStats == "local" || sync.isApart())
-    train.batchNormGroups *= replicas;
-  if (auto attr = sync.toAttr(&session.context))
-    (*model.module)->setDiscardableAttr(dist::names::sync, attr);
-  return success();
+  if (data && (request.devices.batchNormStats == "local" || sync.isApart()))
+    train.batchNormGroups *= mesh->axes[*data].size;
+  if (microbatches.stages > 1)
+    mesh->axes.insert(mesh->axes.begin(), {dist::stageAxis.str(), microbatches.stages / microbatches.chunks});
+  return noteReplicas(*model.module, sync, *mesh);
 }
 
 LogicalResult Compilation::toTrain() {
@@ -111,8 +124,6 @@ LogicalResult Compilation::toTrain() {
   if (request.target < Level::train)
     return success();
   noteProgram(*model.module, train, microbatches);
-  if (sync.isApart())
-    noteSync(*model.module, sync.text(replicas));
   if (request.devices.pipelines) {
     beforeTrain = model.module->clone();
     trained = train;
@@ -151,7 +162,9 @@ LogicalResult Compilation::toPlanned() {
       writePipeline(*model.module, microbatches, subjectOf(plan.model));
   }
   writeSync(*model.module, sync);
-  return success();
+  if (level >= Level::planned) // functions have it
+    (*model.module)->removeDiscardableAttr(dist::names::syncMesh);
+  return level == Level::planned ? LogicalResult(syncOfPlanned(*model.module)) : success();
 }
 
 /// Partitions the step and splits it into tasks; then forms kernels and assigns buffers.
@@ -174,7 +187,7 @@ LogicalResult Compilation::toExec() {
       return failure();
     level = Level::exec;
   }
-  return level == Level::exec ? checkServers(*model.module) : success();
+  return success();
 }
 
 LogicalResult Compilation::lower() {

@@ -53,7 +53,6 @@ private:
   PlanOptions plan;
   MicrobatchOptions microbatches; // as requested, or found by a search
   dist::Sync sync;                // as requested, or the plan file's
-  int64_t replicas = 1;
   Executable &executable;
   Session session;
   ImportedModel &model = session.model;

@@ -24,6 +24,7 @@ struct CompileRequest {
   RunDefaults defaults;
   DeviceRequest devices;
   dist::Sync sync;
+  std::optional<dist::Sync> syncOfDump; // that of a dump that is not planned yet, which a plan file must agree with
   bool asksForPlan = false;    // something of `devices` needs one
   Level target = Level::llvm;  // the module's level afterwards
   bool writesPlan = false;     // it is written with its plan, at the level planned

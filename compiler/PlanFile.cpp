@@ -1,6 +1,6 @@
 #include "compiler/PlanFile.h"
 
-#include "dialects/Dist/Tasks.h"
+#include "passes/Pipelining/CheckSync.h"
 #include "passes/Planning/Simulator/Schedule.h"
 
 using namespace mlir;
@@ -124,39 +124,16 @@ bool compiler::isInMicrobatches(ModuleOp module) {
   return llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) { return function->hasAttr(graph::names::microbatches); });
 }
 
-LogicalResult compiler::readSplit(ModuleOp module, MicrobatchOptions &microbatches, dist::Sync &sync) {
-  auto synchronisation = dist::Sync::of(module);
+LogicalResult compiler::readSplit(ModuleOp module, const dist::Sync &sync, MicrobatchOptions &microbatches) {
   auto plans = module.getOps<dist::PlanOp>();
   auto read = plans.empty() ? FailureOr<MicrobatchOptions>(MicrobatchOptions()) : readPipeline(*plans.begin());
-  if (failed(synchronisation) || failed(read))
+  if (failed(read))
     return failure();
-  sync = *synchronisation;
   microbatches = *read;
   microbatches.servedUpdate = sync.servers > 0;
   if (!microbatches.any())
     return (*module.getOps<func::FuncOp>().begin()).emitError("is split into microbatches, but no dist.plan of the module says how they run: write the dump again");
   return success();
-}
-
-LogicalResult compiler::checkServers(ModuleOp module) {
-  auto sync = dist::Sync::of(module);
-  if (failed(sync))
-    return failure();
-  std::map<int64_t, int64_t> updates; // by stage
-  bool pushes = false, combines = false;
-  for (auto task : module.getOps<func::FuncOp>()) {
-    updates[dist::stageOf(task)] +=
-        dist::functionOf(task.getName()) == "train" && dist::kindOf(task.getName()) == dist::TaskKind::finish;
-    for (unsigned i = 0; i < task.getNumArguments(); ++i)
-      if (auto how = task.getArgAttrOfType<StringAttr>(i, dist::names::pushed)) {
-        pushes = true;
-        combines |= how.getValue() != "copy";
-      }
-  }
-  const bool areAll = llvm::all_of(updates, [&](const auto &ofStage) { return ofStage.second == sync->servers; });
-  const bool fits = sync->servers == 0 ? !pushes : areAll && pushes && combines == !sync->isApart();
-  return fits ? success() : module.emitError("the tasks are not those of --sync ") << dist::Sync::nameOf(sync->mode) << " with "
-                                << sync->servers << " servers, as 'dist.sync' says: write the dump again";
 }
 
 static constexpr llvm::StringLiteral syncAttribute = "sync";
@@ -165,6 +142,34 @@ void compiler::writeSync(ModuleOp module, const dist::Sync &sync) {
   if (auto attr = sync.toAttr(module.getContext()))
     for (auto written : module.getOps<dist::PlanOp>())
       written->setAttr(syncAttribute, attr);
+}
+
+LogicalResult compiler::noteReplicas(ModuleOp module, const dist::Sync &sync, const dist::Mesh &mesh) {
+  auto attr = sync.toAttr(module.getContext());
+  if (!attr)
+    return success();
+  auto replicasOf = [](const dist::Mesh &of) { return of.axes[*of.find(dist::replicaAxis)].size; };
+  if (auto written = module->getAttrOfType<dist::MeshAttr>(dist::names::syncMesh); written && sync.isApart() && levelOf(module) == Level::train)
+    if (int64_t made = replicasOf(dist::toMesh(written)); made != replicasOf(mesh))
+      return module.emitError("the training step was made for ")
+             << made << " replicas that go apart, not for " << replicasOf(mesh) << ": compile the model, or a dump of level graph";
+  module->setDiscardableAttr(dist::names::sync, attr);
+  module->setDiscardableAttr(dist::names::syncMesh, dist::toAttr(mesh, module.getContext()));
+  return success();
+}
+
+FailureOr<dist::Sync> compiler::syncOfPlanned(ModuleOp module) {
+  auto sync = dist::Sync::of(module);
+  if (failed(sync) || failed(pipelining::checkSync(module)))
+    return failure();
+  for (auto plan : module.getOps<dist::PlanOp>()) {
+    auto planned = readSync(plan);
+    if (failed(planned))
+      return failure();
+    if (*planned != *sync)
+      return plan.emitError("'sync' is another way to keep replicas in step than the module's 'dist.sync': write the dump again");
+  }
+  return sync;
 }
 
 FailureOr<dist::Sync> compiler::readSync(dist::PlanOp plan) {

@@ -18,12 +18,16 @@ mlir::FailureOr<MicrobatchOptions> readPipeline(dist::PlanOp plan);
 /// Whether the step of a module is split into microbatches already: it is read from a dump.
 bool isInMicrobatches(mlir::ModuleOp module);
 
-/// Reads how the microbatches of such a module run, from its plan, and how its replicas are kept in step. Fails with an error at a function if
-/// there is no plan that says it.
-llvm::LogicalResult readSplit(mlir::ModuleOp module, MicrobatchOptions &microbatches, dist::Sync &sync);
+/// Reads how the microbatches of such a module run, from its plan. Fails with an error at a function if there is no plan that says it.
+llvm::LogicalResult readSplit(mlir::ModuleOp module, const dist::Sync &sync, MicrobatchOptions &microbatches);
 
-/// Checks that the tasks of a dump are those of its way to keep replicas in step: dedicated servers have updates of their own. Fails with an error at the module.
-llvm::LogicalResult checkServers(mlir::ModuleOp module);
+/// Writes in a module that is not planned yet how its replicas are kept in step, unless by all-reduce, and their mesh, with the axis of stages. Fails
+/// with an error at the module if it has the training step of another number of replicas that go apart.
+llvm::LogicalResult noteReplicas(mlir::ModuleOp module, const dist::Sync &sync, const dist::Mesh &mesh);
+
+/// How a module of level planned, dist or exec that was read back keeps replicas in step. Fails with an error if module, plan and tasks say different
+/// things (pipelining::checkSync).
+mlir::FailureOr<dist::Sync> syncOfPlanned(mlir::ModuleOp module);
 
 /// Writes how replicas are kept in step as the attribute `sync` of the module's plan, if it has one.
 void writeSync(mlir::ModuleOp module, const dist::Sync &sync);

@@ -1,5 +1,6 @@
 #include "compiler/ProgramMeaning.h"
 
+#include "dialects/Dist/Dist.h"
 #include "dialects/Graph/Graph.h"
 #include "dialects/Graph/Nodes.h"
 
@@ -93,7 +94,25 @@ void compiler::noteSchedule(ModuleOp module, const MicrobatchOptions &microbatch
   set(module, "numerics", text);
 }
 
-void compiler::noteSync(ModuleOp module, const std::string &text) { set(module, "synchronisation", text); }
+void compiler::noteSync(ModuleOp module, const dist::Sync &sync) {
+  static constexpr llvm::StringLiteral name = "synchronisation";
+  NamedAttrList parts(module->getAttrOfType<DictionaryAttr>(attribute));
+  if (!sync.isApart()) {
+    if (parts.erase(name))
+      module->setAttr(attribute, parts.getDictionary(module.getContext()));
+    return;
+  }
+  int64_t replicas = 1;
+  auto meshAttr = module->getAttrOfType<dist::MeshAttr>(dist::names::syncMesh);
+  for (auto function : module.getOps<func::FuncOp>())
+    for (StringRef level : {dist::names::mesh, dist::names::partitioned})
+      if (auto attr = function->getAttrOfType<dist::MeshAttr>(level))
+        meshAttr = attr;
+  dist::Mesh mesh = meshAttr ? dist::toMesh(meshAttr) : dist::Mesh();
+  if (auto data = mesh.find(dist::replicaAxis))
+    replicas = mesh.axes[*data].size;
+  set(module, name, sync.text(replicas));
+}
 
 void compiler::sealDump(ModuleOp module) {
   if (module->hasAttr(attribute))

@@ -1,5 +1,6 @@
 #pragma once
 #include "compiler/Pipeline.h"
+#include "dialects/Dist/Sync.h"
 
 #include "llvm/Support/JSON.h"
 
@@ -13,8 +14,8 @@ void noteProgram(mlir::ModuleOp module, const TrainOptions &train, const Microba
 /// Adds to `numerics` that training is asynchronous, which a search may decide later.
 void noteSchedule(mlir::ModuleOp module, const MicrobatchOptions &microbatches);
 
-/// Notes how replicas are kept in step, which decides what the training computes.
-void noteSync(mlir::ModuleOp module, const std::string &text);
+/// Notes how the replicas of a module of level train to exec are kept in step, if that decides what the training computes.
+void noteSync(mlir::ModuleOp module, const dist::Sync &sync);
 
 /// Adds to a module that is dumped what checkSeal needs to detect that the dump was edited.
 void sealDump(mlir::ModuleOp module);

@@ -102,8 +102,17 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
              << attr.getValue();
     return success();
   }
+  if (attr.getName() == names::sync || attr.getName() == names::syncMesh)
+    if (!isa<ModuleOp>(op))
+      return op->emitOpError("'") << attr.getName().getValue() << "' belongs on a module";
   if (attr.getName() == names::sync)
     return Sync::parse(attr.getValue(), [&] { return op->emitOpError(); });
+  if (attr.getName() == names::syncMesh) {
+    auto mesh = dyn_cast<MeshAttr>(attr.getValue());
+    if (!mesh || !toMesh(mesh).find(replicaAxis))
+      return op->emitOpError("'dist.sync_mesh' must be a #dist.mesh with the axis \"data\", got ") << attr.getValue();
+    return success();
+  }
   return op->emitOpError("unknown attribute '") << attr.getName().getValue() << "'";
 }
 

@@ -21,4 +21,6 @@ void printPlacement(mlir::OpAsmPrinter &printer, PlaceOp, mlir::ArrayAttr dims);
 namespace divisi::dist::names {
 /// Attribute of a plan for the devices of a stage: the pipeline, {stages, chunks, microbatches, schedule, cuts}.
 inline constexpr llvm::StringLiteral pipeline = "pipeline";
+/// All attributes of a plan file.
+inline constexpr llvm::StringLiteral ofPlans[] = {pipeline, "sync", "split_projections", "calibration"};
 } // namespace divisi::dist::names

@@ -117,6 +117,16 @@ FailureOr<Sync> Sync::parse(Attribute attr, llvm::function_ref<InFlightDiagnosti
     if (!known)
       return fail("there is no '" + key + "' with such a value");
   }
+  // What means something else when it is left out, or nothing.
+  if (dictionary.contains("servers") && sync.servers < 1)
+    return fail("'servers' must be a number from 1 to 1024; without it, every replica is a server");
+  if (sync.mode == Mode::asyncServer && !dictionary.contains("servers"))
+    return fail("'servers' is missing: async-server has servers of its own");
+  if (sync.mode == Mode::local && !dictionary.contains("every"))
+    return fail("'every' is missing: the number of steps from one average to the next");
+  for (const char *key : {"outer_lr", "outer_momentum"})
+    if (dictionary.contains(key) != (sync.outer != Outer::mean))
+      return fail(sync.outer == Outer::mean ? "'" + Twine(key) + "' is for an 'outer' of \"sgd\" or \"nesterov\"" : "'" + Twine(key) + "' is missing");
   if (std::string wrong = sync.invalid(); !wrong.empty())
     return fail(wrong);
   return sync;

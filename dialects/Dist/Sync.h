@@ -10,6 +10,8 @@ namespace divisi::dist {
 namespace names {
 /// Attribute of a module and of a plan: how replicas are kept in step, if not by reducing gradients everywhere (Sync).
 inline constexpr llvm::StringLiteral sync = "dist.sync";
+/// Attribute of a module that is not planned yet: the mesh, with the axis of stages, that has these replicas.
+inline constexpr llvm::StringLiteral syncMesh = "dist.sync_mesh";
 /// Attribute of an argument of a server's task: workers send its value (serve-updates).
 inline constexpr llvm::StringLiteral pushed = "dist.pushed";
 } // namespace names
@@ -37,6 +39,7 @@ struct Sync {
   /// asyncServer: the number of batches by which a replica may be ahead of the slowest one.
   std::optional<int64_t> maxStaleness;
 
+  bool operator==(const Sync &) const = default;
   /// Whether parameters are updated by the gradient of a replica's own share of the batch.
   bool isApart() const { return mode == Mode::local || mode == Mode::gossip || mode == Mode::asyncServer; }
   /// The number of ranks of dedicated servers, beside a mesh; each server has one for each place inside a replica.

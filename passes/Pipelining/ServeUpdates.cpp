@@ -1,6 +1,7 @@
 #include "dialects/Dist/Sync.h"
 #include "dialects/Dist/Tasks.h"
 #include "dialects/Graph/Nodes.h"
+#include "passes/Pipelining/CheckSync.h"
 #include "passes/Pipelining/StepParts.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -18,13 +19,6 @@ namespace {
 
 constexpr int64_t mostStages = 1 << 20; // of a module that somebody has written
 
-bool isOverReplicas(Operation *op) {
-  auto axes = op->getAttrOfType<ArrayAttr>("axes");
-  return axes && isa<DistDialect>(op->getDialect()) && llvm::any_of(axes.getAsRange<StringAttr>(), [](StringAttr axis) {
-           return axis.getValue() == replicaAxis;
-         });
-}
-
 /// Writes what workers send for an update, and how the values of several workers are combined.
 LogicalResult markPushed(func::FuncOp task, StringRef mode) {
   Builder b(task);
@@ -39,15 +33,11 @@ LogicalResult markPushed(func::FuncOp task, StringRef mode) {
     unsigned i = argument.getArgNumber();
     if (task.getArgAttr(i, graph::names::state) || task.getArgAttr(i, graph::names::scalar))
       continue;
-    std::optional<StringRef> how;
-    for (Operation *user : argument.getUsers()) {
-      StringRef now = isOverReplicas(user) ? stringifyReductionKind(cast<AllReduceOp>(user).getKind()) : "copy";
-      if (how.value_or(now) != now)
-        return graph::readerOf(user)->emitError("--sync ")
-               << mode << " --servers N: the update reads a value of each worker and of all: take --servers colocated";
-      how = now;
-    }
-    task.setArgAttr(i, dist::names::pushed, b.getStringAttr(how.value_or("copy")));
+    const Combination combination = combinationOf(argument);
+    if (combination.odd)
+      return graph::readerOf(combination.odd)->emitError("--sync ")
+             << mode << " --servers N: the update reads a value of each worker and of all: take --servers colocated";
+    task.setArgAttr(i, dist::names::pushed, b.getStringAttr(combination.how));
   }
   return success();
 }

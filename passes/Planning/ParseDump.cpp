@@ -12,6 +12,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -92,6 +93,11 @@ dist::PlanOp planning::parsePlan(OwningOpRef<ModuleOp> &file, const std::string 
         "a plan's mesh is that of one stage: the axis 'stage' belongs into the attribute 'pipeline', as stages = N");
     return {};
   }
+  for (NamedAttribute attr : plan->getDiscardableAttrs())
+    if (!llvm::is_contained(dist::names::ofPlans, attr.getName().getValue())) {
+      plan.emitError("a plan has no '") << attr.getName().getValue() << "': expected " << llvm::join(llvm::ArrayRef(dist::names::ofPlans), ", ");
+      return {};
+    }
   auto pipeline = plan->getAttrOfType<DictionaryAttr>(dist::names::pipeline);
   auto stages = pipeline ? pipeline.getAs<IntegerAttr>("stages") : IntegerAttr();
   if (auto remats = plan.getOps<dist::RematOp>(); stages && stages.getInt() > 1 && !remats.empty()) {

@@ -6,6 +6,7 @@
 #include "divisi/Commands.h"
 #include "divisi/DeviceFlags.h"
 #include "divisi/Fail.h"
+#include "divisi/FollowDump.h"
 #include "divisi/ListParameters.h"
 #include "divisi/ModelFlags.h"
 #include "divisi/Output.h"
@@ -34,6 +35,7 @@ struct CompileFlags {
 CompileRequest requestOf(const CompileFlags &flags) {
   const bool ptx = flags.emit == "ptx";
   CompileRequest request{.model = flags.model, .defaults = flags.model.defaults, .devices = flags.devices, .sync = flags.devices.sync.sync};
+  request.syncOfDump = flags.devices.sync.ofDump;
   request.asksForPlan = flags.devices.asksForPlan();
   request.isProgram = flags.emit.empty();
   request.target = request.isProgram      ? Level::llvm
@@ -102,12 +104,14 @@ int compile(const CompileFlags &flags, Executable &executable) {
 } // namespace
 
 /// Compiles a program for each number of devices and links them; returns the exit code.
-static int compileAll(const CompileFlags &flags, const CLI::App &command, const tools::Installation &installation) {
+static int compileAll(CompileFlags &flags, const CLI::App &command, const tools::Installation &installation) {
   auto numbers = flags.devices.numbers();
   if (numbers.size() > 1 && !flags.emit.empty())
     return tools::fail("--emit writes the module of one program: name one number of --devices, such as --devices " +
                            llvm::Twine(numbers.back()),
                        2);
+  if (failed(tools::followDump(flags.model, flags.devices)))
+    return 1;
   Executable executable(flags.output, numbers);
   size_t programs = std::max<size_t>(1, numbers.size());
   std::vector<CompileFlags> each(programs, flags);
@@ -117,7 +121,8 @@ static int compileAll(const CompileFlags &flags, const CLI::App &command, const 
     if (wrong.empty())
       wrong = whyNoSync(own.devices.sync.sync, own.hasTarget("cuda"));
     if (!wrong.empty())
-      return tools::fail((programs > 1 ? "with --devices " + llvm::Twine(numbers[i]) + ": " : llvm::Twine()) + wrong,
+      return tools::fail((own.devices.sync.ofDump ? "'" + own.model.input + "' says " + own.devices.sync.text() + ": " : "") +
+                             (programs > 1 ? "with --devices " + llvm::Twine(numbers[i]) + ": " : llvm::Twine()) + wrong,
                          2);
     own.model.import.accumulate = own.devices.accumulate;
     own.model.import.weightsOptional = !flags.emit.empty(); // a dump contains no weights

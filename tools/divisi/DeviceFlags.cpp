@@ -27,6 +27,12 @@ std::vector<int64_t> DeviceFlags::numbers() const {
   return {once.begin(), once.end()};
 }
 
+void DeviceFlags::follow(const dist::Sync &ofDump, const dist::Mesh &mesh) {
+  sync.ofDump = ofDump;
+  if (plan.mesh.empty() && plan.file.empty() && counts.empty() && strategy.empty() && cluster.empty() && stages.empty())
+    plan.mesh = planning::nameOf(mesh);
+}
+
 std::string DeviceFlags::finish(const CLI::App &command) {
   if (std::string flag = SyncFlags::first(command); !plan.file.empty() && !flag.empty())
     return "--plan FILE has all decisions: leave out " + flag;

@@ -20,6 +20,9 @@ struct DeviceFlags : compiler::DeviceRequest {
   /// Chooses a mesh or a search from the given flags. Returns an error text, or "". Afterwards `plan.mesh` is the mesh
   /// of one stage.
   std::string finish(const CLI::App &command);
+  /// Takes from a dump that is not planned yet how its replicas are kept in step, and if no flag says which devices there are, their mesh. To be
+  /// called before `finish`.
+  void follow(const dist::Sync &ofDump, const dist::Mesh &mesh);
   /// Whether any flag needs a plan.
   bool asksForPlan() const {
     return plan.many() || devices || !strategy.empty() || plan.zero || microbatches.any() || microbatches.stages > 1 ||

@@ -117,7 +117,7 @@ std::string DeviceFlags::chooseMesh() {
     all = microbatches.devices(*mesh);
   all += ofServers;
   microbatches.servedUpdate = servers > 0;
-  if (std::string wrong = checkDevices(given, all, devices); !wrong.empty())
+  if (std::string wrong = checkDevices(servers > 0 ? given + " and " + numbered(servers, "server") : given, all, devices); !wrong.empty())
     return wrong;
   if (mesh->devices() == 1)
     plan.mesh.clear();

@@ -56,6 +56,16 @@ std::string SyncFlags::first(const CLI::App &command) {
 }
 
 std::string SyncFlags::finish(const CLI::App &command) {
+  const bool followsDump = ofDump && first(command).empty();
+  std::string wrong = followsDump ? "" : complete(command);
+  if (followsDump)
+    sync = *ofDump;
+  else if (wrong.empty() && ofDump && *ofDump != sync)
+    return text() + " is another way than the dump's: leave it out, or edit 'dist.sync' in the dump";
+  return wrong;
+}
+
+std::string SyncFlags::complete(const CLI::App &command) {
   sync.mode = *Sync::parseMode(mode);
   sync.outer = *Sync::parseOuter(outer);
   sync.topology = *Sync::parseTopology(topology);

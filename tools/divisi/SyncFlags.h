@@ -8,6 +8,7 @@ namespace divisi::tools {
 /// The flags of `divisi compile` for how replicas are kept in step.
 struct SyncFlags {
   dist::Sync sync;
+  std::optional<dist::Sync> ofDump; // what the dump that is compiled says: flags may say the same
 
   void addTo(CLI::App &command);
   /// Completes `sync` from the given flags. Returns an error text, or "".
@@ -19,6 +20,8 @@ struct SyncFlags {
   std::string text() const { return "--sync " + dist::Sync::nameOf(sync.mode).str(); }
 
 private:
+  std::string complete(const CLI::App &command);
+
   std::string mode = "all-reduce", outer = "mean", topology = "ring", servers, staleness;
 };
 
