@@ -38,7 +38,7 @@ static std::optional<planning::Calibration> parse(const json::Object &figures) {
   planning::Calibration result{figures.getNumber("flops").value_or(0), figures.getNumber("bandwidth").value_or(0),
                                figures.getNumber("message").value_or(0), *matmuls, *caches,
                                figures.getNumber("bf16").value_or(0)};
-  if (result.bf16 < 0)
+  if (!(result.bf16 >= 0 && result.bf16 <= 1e21))
     return std::nullopt;
   auto cluster = llvm::cantFail(planning::parseCluster("cpu:2", {1e9, 1, result}));
   return cluster.invalid().empty() ? std::optional(std::move(result)) : std::nullopt;

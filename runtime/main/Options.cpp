@@ -3,6 +3,7 @@
 #include "runtime/data/TokenFiles.h"
 #include "runtime/data/images/ImageList.h"
 #include "runtime/main/FlagErrors.h"
+#include "runtime/main/NumberRange.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -202,7 +203,7 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
       ->check(CLI::Range(1, 4096));
   app.add_option("--timeout", o.timeout,
                  "seconds that ranks wait for one that does not come or has fallen silent, before the job ends")
-      ->check(CLI::Range(1.0, 1e9))
+      ->check(numberBetween(1, 1e9))
       ->capture_default_str();
   app.add_flag("--quiet", o.quiet, "print errors only");
   app.add_flag("--info", o.info, "print inputs, parameters, memory and, of a program for GPUs, the versions of its libraries, then exit");
@@ -284,8 +285,6 @@ Status finish(const Manifest &manifest, const Raw &raw, Options &o) {
   if (!kind)
     return Status::usage(concat("unknown learning rate schedule '", raw.schedule, "'"));
   o.schedule.kind = *kind;
-  if (std::isnan(o.timeout))
-    return Status::usage("--timeout: expected a number of seconds from 1 to 1000000000");
   if (!std::isfinite(o.schedule.rate) || o.schedule.rate < 0)
     return Status::usage("--lr: expected a finite number that is not negative");
   if (!std::isfinite(o.schedule.gamma) || o.schedule.gamma < 0)

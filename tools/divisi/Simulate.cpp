@@ -5,6 +5,7 @@
 #include "divisi/ReplicaFlags.h"
 #include "divisi/suggest.h"
 #include "passes/Planning/Simulator/Render.h"
+#include "runtime/main/NumberRange.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -223,7 +224,7 @@ void tools::addSimulate(CLI::App &app, int &exitCode) {
   list(costs, "--state-mb", flags->state, "gradients and optimizer state");
   flags->replicas.addTo(*command);
   auto *network = command->add_option_group("Network");
-  auto range = CLI::Range(0.0, 1e12);
+  auto range = runtime::numberBetween(0, 1e12);
   network->add_option("--transfer-ms", flags->transfer, "of a message, whatever its size")
       ->capture_default_str()
       ->check(range);
@@ -233,7 +234,7 @@ void tools::addSimulate(CLI::App &app, int &exitCode) {
   network
       ->add_option("--bandwidth-gbs", flags->bandwidth,
                    "GB/s of a link (default: no limit); a server's is shared by the workers")
-      ->check(CLI::Range(1e-9, 1e12));
+      ->check(runtime::numberBetween(1e-9, 1e12));
   network->add_flag("--no-overlap", flags->noOverlap,
                     "a device that sends computes nothing (--sync: nor one that receives)");
   auto *output = command->add_option_group("Output", "A table, unless --json");

@@ -48,7 +48,8 @@ std::string Cluster::invalid() const {
                                  {"device.memory-efficiency", Unit::share, device.memoryEfficiency},
                                  {"device.launch", Unit::seconds, device.launch}};
   for (const Device::Rate &point : device.matmuls)
-    figures.push_back({"device.matmuls", Unit::flopsPerSecond, std::min(point.size, point.rate)});
+    for (double figure : {point.size, point.rate})
+      figures.push_back({"device.matmuls", Unit::flopsPerSecond, figure});
   for (const Device::Rate &point : device.caches) {
     figures.push_back({"device.caches", Unit::bytes, point.size});
     figures.push_back({"device.caches", Unit::bytesPerSecond, point.rate});
