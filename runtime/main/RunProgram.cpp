@@ -131,8 +131,8 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
     const bool alone = !ranks->failed();
     ranks->fail(Status::failure(message));
     training.abandon();
-    // A rank that mpirun ends because another one was lost is not at fault.
-    ending.code = StopSignals::isUrgent() ? 128 + SIGTERM : ending.status.exitCode();
+    // A rank that a launcher ends because another one was lost is not at fault, and has not stopped in order.
+    ending.code = StopSignals::isUrgent() ? 128 + SIGKILL : ending.status.exitCode();
     bool lost = ending.heartbeat && ending.heartbeat->hasLost();
     ending.heartbeat.reset();
     if ((lost || alone) && !StopSignals::isUrgent() && std::getenv(tellsFailures))

@@ -20,7 +20,8 @@ public:
 
   /// The signal that was received, or 0.
   static int received();
-  /// Whether it was SIGTERM itself, which mpirun sends when a rank is lost, a second before it kills the others.
+  /// Whether it was SIGTERM itself, from the process that has started this one: mpirun sends it when a rank is lost, a second before it kills the
+  /// others.
   static bool isUrgent();
 };
 

@@ -7,7 +7,8 @@
 - ZeRO: the memory of each of 4 ranks decreases by what is sharded (AdamW's two moments and, with stage 3, the parameters, of which
   every dimension that counts divides): 2 P (1 - 1/4), and P (1 - 1/4)
 - a rank killed (SIGKILL): the job ends within 5 s, with an error and a non-zero exit code
-- the same with --restarts 2: it is resumed from the last checkpoint, with the losses of an undisturbed run
+- the same with --restarts 2: it is resumed from the last checkpoint, with the losses of an undisturbed run; a rank that is told to stop by SIGTERM
+  ends the job, with a checkpoint
 - and with replicas that are kept in step in other ways (--sync), of which a server of a pipeline's stage is killed
 - `divisi run` gives all ranks one secret, a new one each time, unless one is given
 - mpirun's files are in a folder of that run only, which is removed after it
@@ -105,14 +106,14 @@ def zero_memory(divisi, work):
     return f"all memory {arena[0]}, {arena[1]}, {arena[3]} bytes with stages 0, 1, 3 of {whole} bytes of parameters"
 
 
-def kill_one(process, program, log, after, devices=2):
-    """Kills the last rank when step `after` is in the log; seconds until the job has ended."""
+def kill_one(process, program, log, after, devices=2, with_signal=signal.SIGKILL):
+    """Sends the last rank a signal when step `after` is in the log; seconds until the job has ended."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and (not log.is_file() or len(losses(log)) < after):
         time.sleep(0.02)
     ranks = ranks_of(program)
     assert len(ranks) == devices, f"{len(ranks)} ranks run"
-    os.kill(ranks[-1], signal.SIGKILL)
+    os.kill(ranks[-1], with_signal)
     return time.monotonic()
 
 
@@ -146,6 +147,20 @@ def restarts(divisi, work, steps=4000, plan=("--mesh", "data=2"), devices=2):
     assert found == expected, f"{sum(found.get(s) != l for s, l in expected.items())} losses differ"
     assert "restart" in said, f"nothing says that it was started again: {said!r}"
     return f"{steps} losses the same"
+
+
+def told_to_stop(divisi, work):
+    compile(divisi, work / "p", "--mesh", "data=2")
+    log = work / "log.jsonl"
+    process = subprocess.Popen(words(divisi, 2, work / "p", "--steps", "1000", "--checkpoint", str(work / "c"), "--log", str(log), before=("--restarts", "2")),
+                               stderr=subprocess.PIPE, text=True, env={**os.environ, "DIVISI_DELAYS": "0=1200"})  # longer than a rank waits that a launcher ends
+    kill_one(process, work / "p", log, 2, with_signal=signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, f"exit code {process.returncode}: {said}"
+    step = max(losses(log))
+    assert f"stopped by a signal after step {step}" in said and (work / "c" / f"step-{step}").is_dir(), f"step {step}: {said}"
+    assert "restart" not in said and "lost" not in said, said
+    return f"a checkpoint after step {step}, and no restart"
 
 
 def restarts_of_replicas(divisi, work):
@@ -200,7 +215,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--divisi", required=True)
     o = p.parse_args()
-    every = (other_plans, zero_memory, lost_rank, restarts, restarts_of_replicas, secret, apart, hanging_launcher)
+    every = (other_plans, zero_memory, lost_rank, restarts, told_to_stop, restarts_of_replicas, secret, apart, hanging_launcher)
     return cases.run(every, lambda case, work: case(o.divisi, work))
 
 

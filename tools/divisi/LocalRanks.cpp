@@ -23,12 +23,6 @@ namespace {
 /// Time in which ranks notice that another one is lost, report it and end.
 constexpr auto grace = std::chrono::seconds(3);
 
-constexpr int stopSignals[] = {SIGINT, SIGTERM, SIGHUP};
-
-bool isStopSignal(int signal) {
-  return std::find(std::begin(stopSignals), std::end(stopSignals), signal) != std::end(stopSignals);
-}
-
 /// What ranks are sent in place of a signal. SIGTERM itself ends them before a step is complete: a launcher sends it when
 /// another rank is lost. A program alone knows the signals as they are.
 int toRanks(int signal, int64_t count) {

@@ -2,7 +2,9 @@
 #ifndef DIVISI_TOOLS_DIVISI_PROCESSES_H
 #define DIVISI_TOOLS_DIVISI_PROCESSES_H
 
+#include <algorithm>
 #include <csignal>
+#include <iterator>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -16,6 +18,12 @@ void becomeChild(pid_t parent, const sigset_t &blocked, int deathSignal);
 
 /// Replaces the process by a command; returns if it cannot be started, with the reason in errno.
 void replaceBy(const std::vector<std::string> &words);
+
+/// Signals that ask a program to stop, with a checkpoint. A rank that gets one, from anybody, ends the job.
+inline constexpr int stopSignals[] = {SIGINT, SIGTERM, SIGHUP};
+inline bool isStopSignal(int signal) {
+  return std::find(std::begin(stopSignals), std::end(stopSignals), signal) != std::end(stopSignals);
+}
 
 /// Whether the process has children that have not ended; true if the system does not provide this.
 bool hasLivingChildren(pid_t parent);

@@ -40,7 +40,7 @@ struct Request {
 /// How a program has ended.
 struct Ending {
   int code = 0;
-  bool lost = false; // by a signal that divisi run did not send
+  bool lost = false; // by a signal that asks nobody to stop
 };
 
 volatile std::sig_atomic_t asked = 0; // the signal to forward
@@ -230,7 +230,8 @@ Ending execute(const Words &words) {
     return {1, false};
   }
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return {code, !asked && code >= 128};
+  // Ranks that were told to stop, by whomever, have the code of the signal, too.
+  return {code, !asked && code >= 128 && !divisi::tools::isStopSignal(code - 128)};
 }
 
 void declare(CLI::App &app, Request &request) {
