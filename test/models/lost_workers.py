@@ -107,10 +107,15 @@ def apart(losses, weights, got_losses, got):
     return error <= TOLERANCE and worst <= TOLERANCE, f"loss error {error:.1e}, weight error {worst:.1e}"
 
 
-def check_asynchronous(divisi, data, number, seed, run, servers, staleness, joins):
+def devices_of(several):
+    """The workers, or programs for several numbers of devices, of which the largest has as many, and a server."""
+    return ["--devices", ",".join(str(n) for n in range(WORKERS - 1, WORKERS + 2)), "--strategy", "data"] if several else ["--mesh", f"data={WORKERS}"]
+
+
+def check_asynchronous(divisi, data, number, seed, run, servers, staleness, joins, several=False):
     def test(work):
         draw, steps = random.Random(f"async {seed} {number}"), 150
-        lines.call(divisi, "compile", write_smooth(work / "tanh.onnx"), "-o", work / "p", *flags_of(run), "--mesh", f"data={WORKERS}", "--sync", "async-server",
+        lines.call(divisi, "compile", write_smooth(work / "tanh.onnx"), "-o", work / "p", *flags_of(run), *devices_of(several), "--sync", "async-server",
                    "--servers", servers, "--max-staleness", staleness)
         victims = draw.sample(range(1, WORKERS), 1 if joins else draw.randint(1, 2))
         job = Lost(divisi, work, draw, steps, victims, joins=joins)
@@ -221,11 +226,11 @@ def check_evaluation(divisi, data, sync):
     return test
 
 
-def check_vital(divisi, sync, ranks, victim):
+def check_vital(divisi, sync, ranks, victim, several=False):
     """A server, or the first worker, is lost: the job goes on from the last checkpoint."""
 
     def test(work):
-        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", "--mesh", f"data={WORKERS}", "--sync", *sync.split())
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *devices_of(several), "--sync", *sync.split())
         job = Lost(divisi, work, random.Random(f"vital {sync}"), 150, [victim])
         steps = sorted({row["step"] for row in job.steps})
         went = "goes on from step" in job.said or "begins again" in job.said
@@ -290,10 +295,12 @@ def main():
         tests.append((f"evaluation {sync}", check_evaluation(divisi, data, sync)))
     tests += [(f"vital {sync} {victim}", check_vital(divisi, sync, ranks, victim)) for sync, ranks, victim in
               [("async-server", 5, 4), ("async-server", 5, 0), ("local --average-every 8", 4, 0)]]
+    tests.append(("several numbers", check_asynchronous(divisi, data, 0, options.seed, PLAIN, 1, "none", joins=False, several=True)))
+    tests.append(("several numbers, vital", check_vital(divisi, "async-server", 4, 4, several=True)))
     tests += [(f"silent {'for a time' if wakes else 'to the end'} {sync}", check_silent(divisi, sync, wakes))
               for sync in ("async-server", "local --average-every 8", "gossip --asynchronous") for wakes in (True, False)]
     if options.quick:
-        tests = [line for line in tests if line[0] in ("async-server 0", "async-server joins 0", "local 0", "gossip --topology ring 0", "gossip --asynchronous 0", "evaluation async-server", "vital async-server 4")]
+        tests = [line for line in tests if line[0] in ("async-server 0", "async-server joins 0", "local 0", "gossip --topology ring 0", "gossip --asynchronous 0", "evaluation async-server", "vital async-server 4", "several numbers")]
     return lines.run(tests, options)
 
 

@@ -50,7 +50,7 @@ std::string lostText(const std::vector<RankEnd> &ends) {
 int divisi::tools::runElastic(const ElasticRequest &request, std::vector<std::string> words,
                               const std::vector<int64_t> &sizes) {
   const int64_t least = request.least.value_or(1), most = request.most.value_or(std::numeric_limits<int64_t>::max());
-  ElasticJob job(sizes, request.spared > 0 ? 1 : least, most); // a job that goes on without ranks begins with all
+  ElasticJob job(sizes, least, most);
   if (job.size() == 0 || least > job.size()) {
     std::cerr << "error: '" << words[0] << "' is for " << listed(sizes) << (sizes.back() == 1 ? " device" : " devices")
               << ", of which --min-devices and --max-devices leave none: compile it with others (--devices 2,3,4)"
@@ -61,8 +61,9 @@ int divisi::tools::runElastic(const ElasticRequest &request, std::vector<std::st
   std::cerr << "divisi run: " << job.size() << (job.size() == 1 ? " rank of " : " ranks of ") << words[0] << std::endl;
   LocalRanks ranks;
   for (int64_t losses = 0;;) {
-    const LocalRanks::Spared spared{request.spared, request.spared > 0 ? least : 0, request.growAfter,
-                                    request.restarts};
+    const auto sparing = request.spared.find(job.size());
+    const int64_t end = sparing == request.spared.end() ? 0 : sparing->second;
+    const LocalRanks::Spared spared{end, end > 0 ? least : 0, request.growAfter, request.restarts};
     auto outcome = ranks.run(words, job.size(), job.mayGrow() ? request.growAfter : std::nullopt, spared);
     const int64_t lost = compiler::lostRanks(outcome.ends);
     const bool grows = lost == 0 && outcome.wasStopped && outcome.code >= 128;
@@ -73,9 +74,10 @@ int divisi::tools::runElastic(const ElasticRequest &request, std::vector<std::st
       std::cerr << "divisi run: " << job.all() << " ranks again: ";
     } else {
       ++losses;
-      if (request.spared == 0) // else all are started again
+      const bool startsAll = end > 0 && sizes.size() == 1; // there is no program for fewer
+      if (!startsAll)
         job.lose(lost);
-      std::string left = std::to_string(request.spared > 0 ? job.all() - lost : job.alive()) + " of " +
+      std::string left = std::to_string(startsAll ? job.all() - lost : job.alive()) + " of " +
                          std::to_string(job.all()) + " ranks left";
       bool over = request.restarts && losses > *request.restarts;
       if (over || job.size() == 0) {

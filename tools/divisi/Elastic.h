@@ -3,6 +3,7 @@
 #define DIVISI_TOOLS_DIVISI_ELASTIC_H
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +14,8 @@ namespace divisi::tools {
 struct ElasticRequest {
   std::optional<int64_t> least, most, growAfter; // ranks, ranks, seconds
   std::optional<int64_t> restarts;               // after which it does not go on; nothing: as long as enough are left
-  int64_t spared = 0; // the ranks below this one, but for the first, may be lost while the others go on
+  /// By the number of ranks of a program: the ranks below this one, but for the first, may be lost while the others go on.
+  std::map<int64_t, int64_t> spared;
 
   bool isGiven() const { return least || most || growAfter; }
 };

@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <sys/wait.h>
@@ -81,9 +82,8 @@ std::string find(const std::string &name) {
 }
 
 /// The numbers of devices, ascending, for which divisi compile has written a program, by the manifests in the file;
-/// none if it is no such program. Does not run it. `spared`: if there is one, which goes on without workers, the number
-/// of its workers.
-std::vector<int64_t> devicesOf(const std::string &path, int64_t &spared) {
+/// none if it is no such program. Does not run it. `spared`: of each that goes on without workers, the number of its workers.
+std::vector<int64_t> devicesOf(const std::string &path, std::map<int64_t, int64_t> &spared) {
   constexpr std::string_view begin = "{\"abi\":";
   auto file = divisi::runtime::MappedFile::open(path);
   if (!file.ok() || !file->text().starts_with("\x7f" "ELF"))
@@ -95,7 +95,8 @@ std::vector<int64_t> devicesOf(const std::string &path, int64_t &spared) {
     auto manifest = divisi::runtime::parseManifest(rest.substr(0, rest.find('\0')), std::numeric_limits<uint64_t>::max());
     if (!manifest.ok())
       continue;
-    spared = found.empty() && manifest->canLoseWorkers() ? manifest->mesh.size() : 0;
+    if (manifest->canLoseWorkers())
+      spared[manifest->ranks()] = manifest->mesh.size();
     found.push_back(manifest->ranks());
   }
   std::sort(found.begin(), found.end());
