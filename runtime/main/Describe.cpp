@@ -52,8 +52,11 @@ std::string divisi::runtime::describeText(const Manifest &manifest) {
     out << "devices: " << manifest.ranks() << ", as";
     for (const Axis &axis : manifest.mesh.axes())
       out << " " << axis.name << " " << axis.size;
-    if (int64_t servers = manifest.ranks() - manifest.mesh.size(); servers > 0)
+    if (const int64_t servers = manifest.servers ? manifest.servers->count() : 0; servers > 0) {
       out << " and " << servers << (servers == 1 ? " server" : " servers");
+      if (const int64_t places = manifest.placesInReplica(); places > 1)
+        out << " of " << places << " devices" << (servers == 1 ? "" : " each");
+    }
     out << "\n";
   }
   out << "\ninputs\n";
