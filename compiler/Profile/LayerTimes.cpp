@@ -1,5 +1,6 @@
 #include "compiler/Profile/LayerTimes.h"
 
+#include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/Search/Groups.h"
 
 #include "llvm/ADT/SCCIterator.h"
@@ -212,4 +213,12 @@ llvm::Expected<LayerProfile> compiler::layerTimes(const Problem &problem, const 
       profile.layers[layer].backwardMs += milliseconds;
   }
   return profile;
+}
+
+llvm::Expected<LayerProfile> compiler::layerTimes(mlir::ModuleOp module, const std::string &runFile) {
+  separateScalars(module);
+  auto problem = ModuleProblem::build(module);
+  if (failed(problem))
+    return told();
+  return layerTimes(problem->problem, runFile);
 }

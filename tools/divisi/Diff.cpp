@@ -1,5 +1,6 @@
 // divisi diff: what another plan of a model changes, where, and what it costs.
 #include "compiler/Attempt.h"
+#include "compiler/MeshPlan.h"
 #include "compiler/Report/Difference.h"
 #include "divisi/Calibrate.h"
 #include "divisi/Commands.h"
@@ -11,7 +12,6 @@
 #include "passes/Planning/Cost/Collectives.h"
 #include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/Passes.h"
-#include "passes/Planning/Simulator/Schedule.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -70,56 +70,6 @@ private:
     std::optional<Cluster> cluster;
   };
 
-  /// A mesh and what may follow it: "stage=2,data=4 zero=1 schedule=1f1b microbatches=8".
-  struct MeshPlan {
-    dist::Mesh mesh; // of a stage
-    int zero = 0;
-    compiler::MicrobatchOptions options;
-  };
-  static llvm::Expected<MeshPlan> parseMeshPlan(llvm::StringRef text) {
-    auto [axes, rest] = text.split(' ');
-    MeshPlan plan;
-    bool good = axes.contains('='), counted = false, scheduled = false;
-    while (good && !rest.empty()) {
-      auto [word, more] = rest.split(' ');
-      auto [key, value] = word.split('=');
-      rest = more;
-      if (key == "zero")
-        good = !value.getAsInteger(10, plan.zero) && plan.zero >= 1 && plan.zero <= 3;
-      else if (key == "microbatches")
-        counted = good = !value.getAsInteger(10, plan.options.microbatches) && plan.options.microbatches >= 1;
-      else if (key == "schedule")
-        scheduled = good = pipeline::parseScheduleKind(value).has_value();
-      else
-        good = false;
-      if (key == "schedule")
-        plan.options.schedule = value.str();
-    }
-    if (!good)
-      return llvm::createStringError("expected a plan file, auto, or a mesh such as data=4,model=2, 'data=8 zero=1' or "
-                                     "'stage=2,data=4 schedule=1f1b microbatches=8', got '" +
-                                     text.str() + "'");
-    auto mesh = parseMesh(axes);
-    if (!mesh)
-      return mesh.takeError();
-    plan.mesh = *mesh;
-    if (auto stage = mesh->find(dist::stageAxis)) {
-      plan.options.stages = mesh->axes[*stage].size;
-      plan.options.chunks = plan.options.schedule == "interleaved" ? 2 : 1;
-      plan.options.stages *= plan.options.chunks;
-      plan.mesh.axes.erase(plan.mesh.axes.begin() + *stage);
-      if (counted && plan.options.unsplit())
-        return llvm::createStringError("'" + text.str() +
-                                       "': schedule pipedream updates the weights with every batch: leave out "
-                                       "microbatches");
-      if (!counted)
-        plan.options.microbatches = 0; // a usual number
-    } else if (scheduled) {
-      return llvm::createStringError("'" + text.str() + "': a schedule is for an axis stage");
-    }
-    return plan;
-  }
-
   /// Prices PLAN or PLAN@CLUSTER: a file; a mesh, with what may follow it; or "auto". Returns an exit code.
   int price(Side &side, const std::string &text) {
     std::string plan = text, where = flags.cluster;
@@ -149,7 +99,7 @@ private:
       llvm::Error error = attempt.plan(*cluster, options);
       return error ? fail(std::move(error)) : 0;
     }
-    auto parsed = parseMeshPlan(plan);
+    auto parsed = compiler::parseMeshPlan(plan);
     if (!parsed)
       return fail(llvm::toString(parsed.takeError()), 2);
     if (int64_t devices = parsed->options.devices(parsed->mesh); devices > cluster->devices())

@@ -1,16 +1,14 @@
 #include "tools/divisi/LocalRanks.h"
-#include "runtime/comm/tcp/Rendezvous.h"
 #include "runtime/main/ExitCodes.h"
+#include "tools/divisi/Meeting.h"
 #include "tools/divisi/Processes.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fcntl.h>
 #include <iostream>
 #include <limits>
-#include <netinet/in.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,46 +29,6 @@ int toRanks(int signal, int64_t count) {
 
 /// The signal that a rank was to understand.
 int meaningOf(int signal) { return signal == SIGUSR1 ? SIGTERM : signal == SIGUSR2 ? SIGINT : signal; }
-
-/// A socket that waits at a free port of this host.
-runtime::Socket listenAnywhere() {
-  runtime::Address address;
-  auto &name = reinterpret_cast<sockaddr_in &>(address.name);
-  name.sin_family = AF_INET;
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.length = sizeof name;
-  return runtime::listenAt(address, 128);
-}
-
-/// Where the ranks of a job meet.
-struct Meeting {
-  int64_t ranks;
-  int port;
-  bool outlives; // it goes on without some of them
-};
-
-/// Becomes a rank; returns if the program cannot be started. `listener`: of rank 0.
-void execute(const std::vector<std::string> &words, int64_t rank, const Meeting &where,
-             const runtime::Socket *listener) {
-  auto set = [](const char *name, const std::string &value) { setenv(name, value.c_str(), 1); };
-  for (const char *name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "LOCAL_WORLD_SIZE", "DIVISI_LISTENER",
-                           runtime::outlivesLosses, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
-                           "OMPI_COMM_WORLD_LOCAL_RANK", "PMI_RANK", "PMIX_RANK"})
-    unsetenv(name); // of a launcher that has started this process
-  set("RANK", std::to_string(rank));
-  set("LOCAL_RANK", std::to_string(rank));
-  set("WORLD_SIZE", std::to_string(where.ranks));
-  set("MASTER_ADDR", "127.0.0.1");
-  set("MASTER_PORT", std::to_string(where.port));
-  set(runtime::tellsFailures, "1");
-  if (where.outlives)
-    set(runtime::outlivesLosses, "1");
-  if (rank == 0) { // the port cannot be taken by others meanwhile
-    set("DIVISI_LISTENER", std::to_string(listener->get()));
-    fcntl(listener->get(), F_SETFD, 0);
-  }
-  replaceBy(words);
-}
 } // namespace
 
 struct LocalRanks::Rank {
@@ -135,7 +93,7 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
     pid_t pid = fork();
     if (pid == 0) {
       becomeChild(parent, before, toRanks(SIGTERM, count));
-      execute(words, rank, where, listener);
+      becomeRank(words, rank, where, listener);
       if (rank == 0)
         std::cerr << "error: cannot start '" << words[0] << "': " << std::strerror(errno) << std::endl;
       _exit(1);

@@ -6,6 +6,9 @@
 
 namespace divisi::tools {
 
+/// "rmsprop (0.99), ...": the optimizers that use a constant, with its numbers unless the flag is given.
+std::string usersOf(llvm::StringRef constant);
+
 /// The flags of every command that makes a training step from a model.
 struct ModelFlags : compiler::ModelRequest {
   std::string loss, batchNorm = "training";

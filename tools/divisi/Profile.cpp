@@ -1,13 +1,12 @@
 // divisi profile: measures the times of a model's kernels, library calls and collectives on this machine.
 #include "compiler/Profile/Database.h"
 #include "compiler/Profile/LayerTimes.h"
+#include "compiler/Session.h"
 #include "divisi/Commands.h"
 #include "divisi/Fail.h"
 #include "divisi/ModelFlags.h"
 #include "divisi/Output.h"
 #include "divisi/RandomData.h"
-#include "compiler/Session.h"
-#include "passes/Planning/ModulePlanner.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
@@ -128,13 +127,9 @@ private:
     };
     if (!error.empty() || failed(session.read(model.input, model.import)) || failed(session.run(passes)))
       return error.empty() ? 1 : fail(error);
-    planning::separateScalars(*session.model.module);
-    auto problem = planning::ModuleProblem::build(*session.model.module);
-    if (failed(problem))
-      return 1;
-    auto profile = compiler::layerTimes(problem->problem, times);
+    auto profile = compiler::layerTimes(*session.model.module, times);
     if (!profile)
-      return fail(llvm::toString(profile.takeError()));
+      return fail(profile.takeError());
     error = writeOutput(flags.layers, [&](llvm::raw_ostream &out) { planning::writeLayerProfile(*profile, out); });
     return error.empty() ? 0 : fail(error);
   }

@@ -1,0 +1,109 @@
+#include "tools/divisi/RunFlags.h"
+#include "runtime/comm/tcp/Rendezvous.h"
+#include "runtime/main/FlagErrors.h"
+
+#include <algorithm>
+#include <iostream>
+
+using namespace divisi;
+using namespace divisi::tools;
+
+int tools::usage(const std::string &message) {
+  std::cerr << "error: " << message << std::endl;
+  return 2;
+}
+
+bool tools::has(const std::vector<std::string> &words, const std::string &flag) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const std::string &w) { return w == flag || w.rfind(flag + "=", 0) == 0; });
+}
+
+void tools::declareRun(CLI::App &app, RunRequest &request) {
+  app.footer(
+      "Examples:\n"
+      "  divisi run ./model --data image=x.npy --data label=y.npy --epochs 20\n"
+      "  divisi run --restarts 3 ./model --data image=x.npy --data label=y.npy --checkpoint ckpt\n"
+      "  divisi run --min-devices 2 --max-devices 4 ./model --data image=x.npy --data label=y.npy --checkpoint ckpt\n"
+      "  divisi run --devices 64 --launcher srun ./model --data image=x.npy --data label=y.npy\n");
+  app.add_option("--devices", request.devices,
+                 "number of processes (default: the most devices that the program was compiled for)")
+      ->check(CLI::Range(1, 65536));
+  app.add_option(
+         "--restarts", request.restarts,
+         "how often to go on from the last checkpoint when a rank is lost (needs the program's --checkpoint); with "
+         "--min-devices without limit by default")
+      ->check(CLI::Range(0, 1000000));
+  app.add_option(
+         "--min-devices", request.elastic.least,
+         "start the processes on this host, over TCP, and when ranks are lost go on from the last checkpoint "
+         "with the most of the program's numbers of devices (divisi compile --devices 2,3,4) that are left, down "
+         "to this one; with --sync async-server, local and gossip the others go on without workers that are lost")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--max-devices", request.elastic.most, "the same, with at most N processes")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--grow-after", request.elastic.growAfter,
+                 "seconds with fewer processes after which the job stops with a checkpoint and goes on with all again, "
+                 "or another "
+                 "worker joins in place of a lost one (default: it does not)")
+      ->check(CLI::Range(1, 100000000));
+  app.add_option("--launcher", request.launcher, "what starts the processes")
+      ->check(CLI::IsMember({"mpirun", "srun"}))
+      ->capture_default_str();
+  app.add_option("program", request.program, "the program and its own arguments")->type_name("PROGRAM [ARGUMENTS...]");
+  app.prefix_command();
+}
+
+std::optional<int> tools::parseRun(int argc, const char *const *argv, RunRequest &request) {
+  CLI::App app("Starts a program for many devices: one process for each.", "divisi run");
+  declareRun(app, request);
+  // CLI11 would parse its flags anywhere. The program's arguments begin at the first argument that is not a flag of
+  // `divisi run`.
+  int first = 1;
+  for (; first < argc && argv[first][0] == '-'; ++first) {
+    std::string word = argv[first];
+    if (word == "--") {
+      ++first;
+      break;
+    }
+    for (const char *flag : {"--devices", "--restarts", "--launcher", "--min-devices", "--max-devices", "--grow-after"})
+      first += word == flag;
+  }
+  first = std::min(first, argc);
+  try {
+    bool separated = first > 1 && std::string(argv[first - 1]) == "--";
+    app.parse(first - (separated ? 1 : 0), argv);
+    request.launcherGiven = app.count("--launcher") > 0;
+  } catch (const CLI::CallForHelp &) {
+    std::cout << app.help();
+    return 0;
+  } catch (const CLI::ParseError &e) {
+    // a flag that is unknown is the reason why another one seems to be missing
+    auto unknown = app.remaining();
+    return usage(unknown.empty() ? runtime::describeFlagError(app, e)
+                                 : runtime::describeExtra(unknown[0], app, "divisi run"));
+  }
+  if (auto unknown = app.remaining(); !unknown.empty())
+    return usage(runtime::describeExtra(unknown[0], app, "divisi run"));
+  request.program.assign(argv + first, argv + argc);
+  if (request.program.empty())
+    return usage("name the program to run: divisi run PROGRAM [ARGUMENTS...]");
+  return std::nullopt;
+}
+
+std::string tools::whyNotElastic(const RunRequest &request, const std::vector<int64_t> &compiled) {
+  if (request.launcherGiven || runtime::Rendezvous::isOverMpi())
+    return "--min-devices, --max-devices and --grow-after are for processes that divisi run starts itself, on this "
+           "host: " +
+           std::string(request.launcherGiven ? "leave out --launcher" : "start it without mpirun or srun") +
+           ", whose jobs end when they lose a rank";
+  if (request.devices != 0)
+    return "--devices is a fixed number: leave it out, or --min-devices, --max-devices and --grow-after";
+  if (request.elastic.least && request.elastic.most && *request.elastic.least > *request.elastic.most)
+    return "--min-devices " + std::to_string(*request.elastic.least) + " is more than --max-devices " +
+           std::to_string(*request.elastic.most);
+  if (!has(request.program, "--checkpoint"))
+    return "--min-devices, --max-devices and --grow-after need the program's --checkpoint DIR to go on from";
+  if (compiled.empty())
+    return "'" + request.program[0] + "' is no program that divisi compile has written";
+  return "";
+}
