@@ -18,7 +18,7 @@ llvm::Error Attempt::plan(const Cluster &cluster, const PlannerOptions &options,
   if (failed(session.read(request.input, request.import)))
     return told();
   ModuleOp module = *session.model.module;
-  module.walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
+  hasBatchNorm = graph::hasBatchNorm(module);
   TrainOptions train = request.train;
   MicrobatchOptions parts;
   parts.microbatches = std::max<int64_t>(1, microbatches);

@@ -37,7 +37,7 @@ LogicalResult Compilation::run() {
   train = request.model.train;
   train.forGpu = request.cuda;
   plan.target = train.forGpu ? "cuda" : "cpu";
-  model.module->walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
+  hasBatchNorm = graph::hasBatchNorm(*model.module);
   // Without --microbatches, stages of a model with batch norm work on the whole batch: its statistics are exact.
   if (request.devices.pipelines && hasBatchNorm && !pipelines.microbatches && failed(chooseOfBatchNorm()))
     return failure();

@@ -61,8 +61,7 @@ static std::string describeOptimizer(const TrainOptions &train) {
 
 static std::string describeNumerics(ModuleOp module, const TrainOptions &train) {
   std::string text = train.precision;
-  bool hasBatchNorm = module.walk([](graph::BatchNormOp) { return WalkResult::interrupt(); }).wasInterrupted();
-  if (hasBatchNorm && train.batchNormGroups > 1)
+  if (train.batchNormGroups > 1 && graph::hasBatchNorm(module))
     text += " with batch norm over each of " + std::to_string(train.batchNormGroups) + " parts of the batch";
   return text;
 }

@@ -68,6 +68,10 @@ std::optional<double> graph::splatOf(Value value) {
   return data.getSplatValue<FloatAttr>().getValueAsDouble();
 }
 
+bool graph::hasBatchNorm(Operation *module) {
+  return module->walk([](BatchNormOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
 int64_t graph::flopsFromRule(Operation *op) {
   int64_t points = 1;
   for (const auto &factor : cast<dist::ShardingRuleInterface>(op).getShardingRule().factors)

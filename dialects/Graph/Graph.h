@@ -37,6 +37,8 @@ inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) { return tensorType(va
 mlir::Value withoutReshape(mlir::Value value);
 /// The number that a constant of floats has everywhere; null if it has several.
 std::optional<double> splatOf(mlir::Value value);
+/// Whether a module has statistics of its batch (batch norm): its numbers depend on how the batch is split.
+bool hasBatchNorm(mlir::Operation *module);
 
 /// Values that are computed on demand: bits of `when` in a result's report.
 enum When : int64_t {

@@ -83,9 +83,28 @@ class LintTest(unittest.TestCase):
         )
 
     def test_sizes(self):
-        self.assert_bad(self.findings({"tools/a.cpp": "\n" * 601}), "tools/a.cpp", 601, "warning")
+        self.assert_bad(self.findings({"test/a.cpp": "\n" * 601}), "test/a.cpp", 601, "warning")
+        self.assert_bad(self.findings({"tools/divisi/a.cpp": "\n" * 201}), "tools/divisi/a.cpp", 201)
+        self.assert_bad(self.findings({"passes/a.cpp": "\n" * 501}), "passes/a.cpp", 501)
         self.assert_bad(self.findings({"tools/a.py": "\n" * 1001}), "tools/a.py", 1001)
         self.assertEqual(self.findings({"tools/list.txt": "\n" * 2000, "tools/b.cpp": "\n" * 600}), [])
+
+    def test_op_kinds(self):
+        dialect = {"dialects/Graph/G.td": "def Graph_AddOp : X;\ndef Graph_ReshapeOp : X;\n"}
+        table = "test/lint/op_kinds.txt"
+
+        def found(code, rows=""):
+            return [f for f in self.findings({**dialect, "passes/a.cpp": code, table: rows}) if f[0] in ("passes/a.cpp", table)]
+
+        one, two = "\nif (isa<graph::AddOp>(op)) {}\n", "isa<AddOp>(x); f.walk([&](graph::AddOp op) {});\n"
+        self.assert_bad(found(one), "passes/a.cpp", 2)
+        self.assertEqual(found("isa<graph::ReshapeOp>(op); isa<arith::AddOp>(op);"), [])
+        self.assertEqual(found(one, "passes/a.cpp | 1 | a pattern\n"), [])
+        self.assertEqual(found(two, "passes/ | any | patterns\n"), [])
+        self.assert_bad(found(two, "passes/a.cpp | 1 | a pattern\n"), "passes/a.cpp", 1)
+        self.assert_bad(found(one, "passes/a.cpp | 2 | a pattern\n"), "passes/a.cpp", 2, "warning")
+        self.assert_bad(found("", "passes/a.cpp | 1 | a pattern\n"), table, 1, "warning")
+        self.assertIn((table, 1, "error"), found(one, "passes/a.cpp | 1\n"))
 
     def test_leftovers(self):
         for word in ("TO" + "DO", "FIX" + "ME", "XX" + "X"):
