@@ -83,7 +83,7 @@ llvm::Error Attempt::price(const Cluster &cluster, const std::string &path) {
     auto planner = std::make_shared<const Planner>(followed->problem.problem, cluster);
     candidates = {{planner->price(cluster, followed->mesh, followed->plan, name), followed->preparation, planner}};
     candidates.front().forms = recognize(planner->problem, followed->mesh, candidates.front().plan);
-    applySync(*sync, candidates.front(), used);
+    applySync(*sync, candidates.front(), planner->problem, used);
     return llvm::Error::success();
   }
   StepInParts &step = *met->step;

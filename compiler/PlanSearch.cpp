@@ -86,6 +86,7 @@ llvm::Error PlanSearch::priceSync() {
   if (!plan)
     return wrongRequest("--sync all: the batch does not divide among the replicas of " + planning::nameOf(mesh));
   syncPlan = planning::nameOf(mesh);
-  sync = compiler::priceSync(planner.price(request.cluster, mesh, *plan, syncPlan), request.cluster.used(mesh.devices()));
+  sync = compiler::priceSync(planner.price(request.cluster, mesh, *plan, syncPlan), planner.problem,
+                             request.cluster.used(mesh.devices()));
   return llvm::Error::success();
 }

@@ -1,6 +1,7 @@
 #include "compiler/Report/SyncReport.h"
 
 #include "passes/Planning/Cost/Collectives.h"
+#include "passes/Planning/Simulator/Replicas.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -26,7 +27,46 @@ static std::string flagsOf(const dist::Sync &sync) {
   return flags;
 }
 
-SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, const Cluster &cluster) {
+/// By tensor: whether what a replica sends to others in a step is made of it. What is exchanged early, such as the sum of the labels that a loss
+/// counts, has all replicas meet before the gradients.
+static std::vector<bool> leadsToOthers(const Problem &problem, const Prediction &step, int axis) {
+  std::vector<bool> sent(problem.ops.size()), leads(problem.tensors.size());
+  for (const Prediction::Collective &collective : step.collectives)
+    if (collective.operation >= 0 && llvm::is_contained(collective.step.axes, axis))
+      sent[collective.operation] = true;
+  for (size_t i = problem.ops.size(); i-- > 0;) {
+    auto isRead = [&](int tensor) { return leads[tensor]; };
+    if (sent[i] || llvm::any_of(problem.ops[i].results, isRead))
+      for (int operand : problem.ops[i].operands)
+        leads[operand] = true;
+  }
+  return leads;
+}
+
+/// The seconds of a step, of many, on links such that servers are busy for so long in one direction; `together`: workers begin a step together.
+static double stepOfServed(const dist::Sync &sync, int64_t replicas, bool together, double computed, double latency, double bytes, double busy) {
+  constexpr int64_t mostSimulated = 1024; // messages of a step in one direction
+  constexpr int first = 8, last = 24;     // steps
+  const double share = bytes / (double)sync.servers, largest = (double)std::max(replicas, sync.servers) * share;
+  pipeline::ReplicaOptions options;
+  options.sync = sync;
+  options.workers = static_cast<int>(replicas);
+  options.compute = {computed};
+  options.latency = latency;
+  options.bytes = bytes;
+  options.bandwidth = busy > latency && largest > 0 ? largest / (busy - latency) : INFINITY;
+  options.together = together;
+  if (replicas * sync.servers > mostSimulated) // what its formulas tend to
+    return sync.mode == dist::Sync::Mode::asyncServer ? std::max(computed + 2 * options.messageSeconds(), busy)
+                                                      : computed + busy + (together ? busy : options.messageSeconds());
+  auto secondsOf = [&](int steps) {
+    options.steps = steps;
+    return llvm::cantFail(pipeline::simulate(options)).seconds;
+  };
+  return (secondsOf(last) - secondsOf(first)) / (last - first);
+}
+
+SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, const Problem &problem, const Cluster &cluster) {
   using Kind = dist::ReshardStep::Kind;
   using Mode = dist::Sync::Mode;
   const Prediction &step = plan.prediction;
@@ -38,11 +78,17 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
   const double parameters = step.memory.parameters;
   const Link link = linkOf(cluster, mesh, {axis});
   // What replicas exchange in a step of all-reduce, and what is left without it.
-  double bytes = 0, waited = 0;
+  double bytes = 0, waited = 0, early = 0; // early: of these seconds, what replicas wait for before they have gradients
+  bool meetEarly = false;
+  const std::vector<bool> leads = leadsToOthers(problem, step, axis);
   for (const Prediction::Collective &collective : step.collectives)
     if (llvm::is_contained(collective.step.axes, axis)) {
       bytes += bytesSent(linkOf(cluster, mesh, collective.step.axes), collective.step.kind, collective.bytes);
       waited += collective.waited;
+      if (collective.operation < 0 || llvm::none_of(problem.ops[collective.operation].results, [&](int tensor) { return leads[tensor]; }))
+        continue;
+      meetEarly = true;
+      early += collective.waited;
     }
   // What computation waits for if each of these takes other seconds, by its bytes: they begin one after the other, when
   // their operands are there. Computation ends with the last of these.
@@ -62,24 +108,21 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
   int64_t stride = 1;
   for (size_t inner = axis + 1; inner < mesh.axes.size(); ++inner)
     stride *= mesh.axes[inner].size;
-  // Dedicated servers are devices behind those of the mesh. A worker's gradients and parameters are not hidden by
-  // computation; under asynchronous servers workers come one after the other, and a step takes as long as a worker's
-  // cycle, or as the servers' links are busy with all workers.
+  // Dedicated servers are devices behind those of the mesh, whose links carry the messages of all workers one after the other, in each direction. A
+  // worker's gradients and parameters are not hidden by its own computation. Workers that meet within a step all wait for the last one's parameters;
+  // else one computes while others push and pull.
   auto served = [&] {
-    std::vector<Transfer> one, all;
+    std::vector<Transfer> all;
     const int64_t places = mesh.devices() / replicas; // of a replica, and of a server
     for (int64_t device = 0; device < mesh.devices(); ++device)
       for (int64_t server = 0; server < sync.servers; ++server) {
-        int64_t worker = device / stride % replicas, place = device / (stride * replicas) * stride + device % stride;
+        int64_t place = device / (stride * replicas) * stride + device % stride;
         all.push_back({device, mesh.devices() + server * places + place});
-        if (worker == 0)
-          one.push_back(all.back());
       }
-    const double share = parameters / (double)sync.servers;
-    double cycle = 2 * transferSeconds(cluster, one, share), busy = 2 * transferSeconds(cluster, all, share);
-    double computed = step.seconds - waited;
+    const double busy = transferSeconds(cluster, all, parameters / (double)sync.servers), computed = step.seconds - waited;
     return priced(std::max(1.0, (double)replicas / (double)sync.servers) * parameters,
-                  sync.mode == Mode::server ? busy : std::max(cycle, busy - computed));
+                  (sync.mode == Mode::server ? early : 0) - computed +
+                      stepOfServed(sync, replicas, meetEarly, computed, transferSeconds(cluster, all, 0), parameters, busy));
   };
   switch (sync.mode) {
   case Mode::driver: { // all others send to the first replica, which sends back
@@ -117,7 +160,7 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
   }
 }
 
-std::vector<SyncPrice> compiler::priceSync(const Candidate &plan, const Cluster &cluster) {
+std::vector<SyncPrice> compiler::priceSync(const Candidate &plan, const Problem &problem, const Cluster &cluster) {
   std::vector<dist::Sync> ways;
   for (auto mode : {dist::Sync::Mode::allReduce, dist::Sync::Mode::driver, dist::Sync::Mode::server})
     ways.emplace_back().mode = mode;
@@ -140,12 +183,12 @@ std::vector<SyncPrice> compiler::priceSync(const Candidate &plan, const Cluster 
   }
   std::vector<SyncPrice> prices;
   for (const dist::Sync &way : ways)
-    prices.push_back(priceSync(way, plan, cluster));
+    prices.push_back(priceSync(way, plan, problem, cluster));
   return prices;
 }
 
-void compiler::applySync(const dist::Sync &sync, Candidate &plan, const Cluster &cluster) {
-  SyncPrice price = priceSync(sync, plan, cluster);
+void compiler::applySync(const dist::Sync &sync, Candidate &plan, const Problem &problem, const Cluster &cluster) {
+  SyncPrice price = priceSync(sync, plan, problem, cluster);
   plan.prediction.seconds = price.seconds;
   plan.prediction.waited = price.exposed;
   plan.prediction.bytesSent = price.bytes;

@@ -15,15 +15,15 @@ struct SyncPrice {
   double seconds = 0;    // of a step
 };
 
-/// One way for such a plan as below. Servers are colocated.
-SyncPrice priceSync(const dist::Sync &sync, const planning::Candidate &plan, const planning::Cluster &cluster);
+/// One way for such a plan as below, of this problem.
+SyncPrice priceSync(const dist::Sync &sync, const planning::Candidate &plan, const planning::Problem &problem, const planning::Cluster &cluster);
 
 /// Sets the prediction of a plan to that of a way.
-void applySync(const dist::Sync &sync, planning::Candidate &plan, const planning::Cluster &cluster);
+void applySync(const dist::Sync &sync, planning::Candidate &plan, const planning::Problem &problem, const planning::Cluster &cluster);
 
 /// All ways for a plan that splits the batch over the axis "data" and no state over it: first those that compute what
 /// one device would, then the others, each in the order of docs/synchronisation.md.
-std::vector<SyncPrice> priceSync(const planning::Candidate &plan, const planning::Cluster &cluster);
+std::vector<SyncPrice> priceSync(const planning::Candidate &plan, const planning::Problem &problem, const planning::Cluster &cluster);
 
 /// As JSON (docs/plans.md), and as a table for a terminal.
 llvm::json::Array describeSync(const std::vector<SyncPrice> &prices);

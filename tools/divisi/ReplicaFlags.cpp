@@ -1,5 +1,7 @@
 #include "divisi/ReplicaFlags.h"
 
+#include "runtime/main/NumberRange.h"
+
 #include "llvm/ADT/StringRef.h"
 
 using namespace divisi;
@@ -7,7 +9,7 @@ using namespace divisi::tools;
 using planning::pipeline::ReplicaOptions;
 
 static constexpr const char *syncFlag = "--sync", *workersFlag = "--workers", *averageFlag = "--average-ms",
-                            *stragglerFlag = "--straggler";
+                            *stragglerFlag = "--straggler", *lossFlag = "--no-loss-sum";
 
 void ReplicaFlags::addTo(CLI::App &command) {
   sync.addTo(command);
@@ -26,26 +28,29 @@ void ReplicaFlags::addTo(CLI::App &command) {
                    "of an average of parameters: local: of all (default: --allreduce-ms), gossip: with one neighbour "
                    "(default: a message; "
                    "asynchronous: and its answer)")
-      ->check(CLI::Range(0.0, 1e12));
+      ->check(runtime::numberBetween(0, 1e12));
   group
       ->add_option(stragglerFlag, stragglers,
                    "RANK=FACTOR: a worker whose computation takes longer, such as 3=1.5, or 3=1-4: each by a factor "
                    "that is drawn evenly; "
                    "several with commas")
       ->delimiter(',');
+  group->add_flag(lossFlag, noLossSum,
+                  "for --sync driver and server: the loss counts no labels of the whole batch, so that a worker computes while another one "
+                  "fetches its parameters");
   group
       ->add_option(
           "--jitter", jitter,
           "random delays: each computation takes 1 + x times as long, x exponentially distributed with this mean")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(runtime::numberBetween(0, 1e6));
   group->add_option("--seed", seed, "of random delays")->capture_default_str();
 }
 
 bool ReplicaFlags::given(const CLI::App &command) { return command.count(syncFlag) > 0; }
 
 std::string ReplicaFlags::first(const CLI::App &command) {
-  for (const char *flag : {workersFlag, "--steps", "--compute-ms", averageFlag, stragglerFlag, "--jitter", "--seed",
+  for (const char *flag : {workersFlag, "--steps", "--compute-ms", averageFlag, stragglerFlag, lossFlag, "--jitter", "--seed",
                            "--servers", "--max-staleness", "--average-every", "--average-state", "--outer-optimizer",
                            "--outer-lr", "--outer-momentum", "--topology", "--asynchronous"})
     if (command.count(flag))
@@ -76,6 +81,9 @@ std::string ReplicaFlags::read(const CLI::App &command, ReplicaOptions &options)
       return std::string(stragglerFlag) + ": expects RANK=FACTOR, such as 3=1.5 or 3=1-4; got '" + text + "'";
     options.stragglers[worker] = slowdown;
   }
+  if (noLossSum && sync.sync.mode != dist::Sync::Mode::driver && sync.sync.mode != dist::Sync::Mode::server)
+    return std::string(lossFlag) + " is for --sync driver and server, whose workers meet by their loss";
+  options.together = !noLossSum;
   options.jitter = jitter;
   options.seed = seed;
   return "";

@@ -21,6 +21,7 @@ private:
   double average = 0;
   std::vector<std::string> stragglers;
   double jitter = 0;
+  bool noLossSum = false;
   uint64_t seed = 0;
 };
 

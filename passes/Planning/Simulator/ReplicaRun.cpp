@@ -93,3 +93,13 @@ void ReplicaRun::meet(int batch, ReplicaEvent::Kind kind, double seconds, const 
       then(worker);
   });
 }
+
+void ReplicaRun::goOn(int worker, const std::function<void(int worker)> &then) {
+  if (!o.together)
+    return then(worker);
+  if (++come < o.workers)
+    return;
+  come = 0;
+  for (int each = 0; each < o.workers; ++each)
+    then(each);
+}

@@ -52,6 +52,9 @@ protected:
   /// Counts a worker that has come. When all have, they communicate for this time, and each goes on.
   void meet(int batch, ReplicaEvent::Kind kind, double seconds, const std::function<void(int worker)> &then);
 
+  /// Goes on with a worker that has its parameters, or if workers compute together, with all when the last one has.
+  void goOn(int worker, const std::function<void(int worker)> &then);
+
   const ReplicaOptions o;
   Jobs jobs;
   ReplicaSimulation result;

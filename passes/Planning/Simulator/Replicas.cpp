@@ -113,7 +113,12 @@ private:
   }
 
   void finish(int worker, int batch) {
-    update(worker, worker, batch, 1, [=, this] { step(worker, batch + 1); });
+    update(worker, worker, batch, 1, [=, this] {
+      if (o.sync.mode == Sync::Mode::driver)
+        goOn(worker, [=, this](int each) { step(each, batch + 1); });
+      else
+        step(worker, batch + 1);
+    });
   }
 
   void atDriver(int batch) {

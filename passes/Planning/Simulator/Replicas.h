@@ -24,6 +24,9 @@ struct ReplicaOptions {
   /// go over its link one after the other in each direction, and latencies overlap. Of K servers each has 1 / K of the
   /// bytes.
   double latency = 0, bytes = 0, bandwidth = INFINITY;
+  /// driver, server: workers add something up within a step, as the labels that a loss counts: none computes before all
+  /// have their parameters.
+  bool together = true;
   bool overlap = true;                // otherwise a device neither computes nor updates while it sends or receives
   double allReduce = 0;               // of the gradients: what computation waits for
   std::optional<double> average;      // of parameters: local: of all workers (default: allReduce), gossip: with one

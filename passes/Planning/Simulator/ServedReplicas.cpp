@@ -36,7 +36,7 @@ void Served::hand(int server, int worker, int batch) {
 
 void Served::ready(int worker, int batch) {
   if (batch < o.steps)
-    compute(worker, batch, worker, [=, this] { push(worker, batch); });
+    goOn(worker, [=, this](int each) { compute(each, batch, each, [=, this] { push(each, batch); }); });
 }
 
 void Served::pushed(int server, int, int batch) {

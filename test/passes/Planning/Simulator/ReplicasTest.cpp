@@ -73,8 +73,10 @@ TEST(Replicas, Driver) {
   ReplicaOptions o = optionsOf(Mode::driver, 4, 1, c);
   o.update = u, o.latency = latency, o.bytes = 10, o.bandwidth = 100;
   EXPECT_NEAR(run(o).seconds, c + 2 * (latency + 3 * b) + u, 1e-9);
-  // In the next step, each worker begins a message later than the one before: its push does not wait for theirs.
-  o.steps = 6;
+  o.steps = 6; // workers add up a part of the loss: all wait for the last one's parameters
+  EXPECT_NEAR(run(o).seconds, 6 * (c + 2 * (latency + 3 * b) + u), 1e-9);
+  // Otherwise, in the next step, each worker begins a message later than the one before: its push does not wait for theirs.
+  o.together = false;
   EXPECT_NEAR(run(o).seconds, c + latency + 3 * b + 5 * (c + u + 2 * latency + 4 * b) + latency + 3 * b + u, 1e-9);
   EXPECT_NEAR(run(o).devices[0].bytesSent, 6 * 3 * 10, 1e-9);
   o.steps = 1;
@@ -97,7 +99,9 @@ TEST(Replicas, SynchronousServers) {
   EXPECT_NEAR(run(o).seconds, 5 * (2 * latency + 3 * c + u / 3), 1e-9);
   o.stragglers.clear();
   o.steps = 1, o.bytes = 10, o.bandwidth = 100;
-  o.sync.servers = 1; // workers begin one message after the other, and their pushes come so
+  o.sync.servers = 1; // workers add up a part of the loss: all wait for the last one's parameters
+  EXPECT_NEAR(run(o).seconds, 2 * (latency + 4 * b) + c + u, 1e-9);
+  o.together = false; // workers begin one message after the other, and their pushes come so
   EXPECT_NEAR(run(o).seconds, 2 * latency + 5 * b + c + u, 1e-9);
   o.sync.servers = 4; // as many links as workers
   EXPECT_NEAR(run(o).seconds, 2 * (latency + b) + c + u / 4, 1e-9);
