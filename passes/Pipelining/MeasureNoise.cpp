@@ -275,6 +275,9 @@ private:
     if (sync->isApart())
       return train.emitError("--log-noise-scale needs the gradient of the whole batch, and with --sync ")
              << Sync::nameOf(sync->mode) << " each replica has that of its share alone: take --sync all-reduce";
+    if (sync->servers > 0)
+      return train.emitError("--log-noise-scale needs the squares of all workers' gradients, and the servers of --sync ")
+             << Sync::nameOf(sync->mode) << " --servers N get their sums alone: take --servers colocated";
     if (isAsynchronous(train))
       return train.emitError("--log-noise-scale compares gradients of one state of the weights: take a --schedule that is not asynchronous");
     if (!StageAxes::of(train).empty())

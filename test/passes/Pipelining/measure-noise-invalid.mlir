@@ -45,6 +45,16 @@ module attributes {dist.sync = {every = 2 : i64, mode = "local"}} {
 
 // -----
 
+module attributes {dist.sync = {mode = "server", servers = 2 : i64}} {
+  // expected-error @+1 {{the servers of --sync server --servers N get their sums alone: take --servers colocated}}
+  func.func @train(%x: tensor<f32> {graph.input = "x"}) -> (tensor<f32> {graph.result = {kind = "grad_sq_big"}})
+      attributes {dist.partitioned = #dist.mesh<"data" = 2>} {
+    return %x : tensor<f32>
+  }
+}
+
+// -----
+
 // expected-error @+1 {{take a --schedule that is not asynchronous}}
 func.func @train(%x: tensor<f32> {graph.input = "x"}) -> (tensor<f32> {graph.result = {kind = "grad_sq_big"}})
     attributes {graph.microbatches = 1 : i64, graph.asynchronous} {
