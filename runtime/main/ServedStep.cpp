@@ -79,19 +79,23 @@ Status ServedStep::receive(int from, int tag, void *data, size_t bytes) {
 
 Status ServedStep::work(const FreeWork &work) {
   const int64_t count = servers.count();
-  std::vector<char> pulled;
+  std::vector<std::vector<char>> pulled(static_cast<size_t>(count));
   for (;;) {
     Order order{};
     if (Status status = receive(leader(), orderTag, &order, sizeof(order)); !status.ok())
       return status;
     const bool last = order.kind == Order::End;
+    std::vector<std::unique_ptr<Message>> coming; // in any order
     for (int64_t number = 0; number < count; ++number) {
-      std::vector<Piece> pieces = renewedBy(number, own(), last);
-      pulled.resize(sizeOf(pieces));
-      if (Status status = receive(manifest.serverRank(number), pullTag, pulled.data(), pulled.size()); !status.ok())
-        return status;
-      scatter(pieces, pulled.data());
+      std::vector<char> &bytes = pulled[static_cast<size_t>(number)];
+      bytes.resize(sizeOf(renewedBy(number, own(), last)));
+      if (!bytes.empty())
+        coming.push_back(ranks.expect(manifest.serverRank(number), pullTag, bytes.data(), bytes.size()));
     }
+    if (Status status = finish(coming); !status.ok())
+      return status;
+    for (int64_t number = 0; number < count; ++number)
+      scatter(renewedBy(number, own(), last), pulled[static_cast<size_t>(number)].data());
     if (last)
       return {};
     if (Status status = work.compute({order.batch, order.share}); !status.ok())
@@ -101,19 +105,23 @@ Status ServedStep::work(const FreeWork &work) {
     std::vector<std::unique_ptr<Message>> sent; // of both: destroyed before them
     if (manifest.serverRank(0) == leader())
       sent.push_back(ranks.post(leader(), helloTag, &hello, sizeof(hello)));
-    for (int64_t number = 0; number < count; ++number) {
+    for (int64_t i = 0; i < count; ++i) { // workers begin with different ones, so that links are evenly busy
+      const int64_t number = (own() + i) % count;
       std::vector<char> &bytes = pushes[static_cast<size_t>(number)];
       gather(ofServer(number).pushed, bytes);
       if (!bytes.empty())
         sent.push_back(ranks.post(manifest.serverRank(number), pushTag, bytes.data(), bytes.size()));
     }
-    if (Status status = ranks.waitUntil([&] {
-          std::erase_if(sent, [](const auto &one) { return one->poll(); });
-          return sent.empty();
-        });
-        !status.ok())
+    if (Status status = finish(sent); !status.ok())
       return status;
   }
+}
+
+Status ServedStep::finish(std::vector<std::unique_ptr<Message>> &messages) {
+  return ranks.waitUntil([&] {
+    std::erase_if(messages, [](const auto &one) { return one->poll(); });
+    return messages.empty();
+  });
 }
 
 //===- servers ------------------------------------------------------------===//
@@ -237,14 +245,21 @@ Status ServedStep::tellServers(const Order &order) {
   return {};
 }
 
-Status ServedStep::tellWorker(const Order &order) {
-  for (int64_t rank = 0; rank < manifest.mesh.size(); ++rank)
-    if (manifest.mesh.index(rank, servers.axis) == order.worker)
-      if (Status status = command(static_cast<int>(rank), order); !status.ok())
+Status ServedStep::tellWorkers(const std::vector<Order> &orders) {
+  for (const Order &order : orders)
+    for (int64_t rank = 0; rank < manifest.mesh.size(); ++rank)
+      if (manifest.mesh.index(rank, servers.axis) == order.worker)
+        if (Status status = command(static_cast<int>(rank), order); !status.ok())
+          return status;
+  // Servers begin with different workers, so that links are evenly busy.
+  for (int rank = leader() + 1; rank < ranks.size(); ++rank)
+    for (size_t i = 0; i < orders.size(); ++i)
+      if (Status status = command(rank, orders[(i + static_cast<size_t>(rank - leader())) % orders.size()]); !status.ok())
         return status;
-  if (Status status = tellServers(order); !status.ok())
-    return status;
-  return hand(order.worker, order.kind == Order::End);
+  for (const Order &order : orders)
+    if (Status status = hand(order.worker, order.kind == Order::End); !status.ok())
+      return status;
+  return {};
 }
 
 Status ServedStep::follow(const FreeWork &work) {
@@ -300,17 +315,18 @@ Result<FreeRun> ServedStep::lead(int64_t begin, int64_t end, const FreeWork &wor
   std::vector<FreeRun::Push> pushes;
   std::vector<Share> dealt(static_cast<size_t>(workers())); // the newest one of each worker
   while (!dealer.isDone()) {
+    std::vector<Order> orders;
     while (!idle.empty()) {
       std::optional<Share> share = dealer.deal();
       if (!share)
         break;
       auto worker = servers.asynchronous ? idle.begin() : std::find(idle.begin(), idle.end(), share->index);
-      Order order{Order::Compute, *worker, share->batch, share->index, version};
+      orders.push_back({Order::Compute, *worker, share->batch, share->index, version});
       dealt[static_cast<size_t>(*worker)] = *share;
       idle.erase(worker);
-      if (Status status = tellWorker(order); !status.ok())
-        return status;
     }
+    if (Status status = tellWorkers(orders); !status.ok())
+      return status;
     if (!servers.asynchronous) {
       if (!idle.empty())
         break; // no batch is left
@@ -359,9 +375,11 @@ Result<FreeRun> ServedStep::lead(int64_t begin, int64_t end, const FreeWork &wor
     if (results.add(hello.batch, *updated) || hello.stops || work.isAskedToStop())
       dealer.stop();
   }
+  std::vector<Order> orders;
   for (int64_t worker = 0; worker < workers(); ++worker)
-    if (Status status = tellWorker({Order::End, worker, 0, 0, version}); !status.ok())
-      return status;
+    orders.push_back({Order::End, worker, 0, 0, version});
+  if (Status status = tellWorkers(orders); !status.ok())
+    return status;
   FreeRun done = results.take();
   done.pushes = std::move(pushes);
   return done;

@@ -66,8 +66,10 @@ private:
   void add(int64_t worker) const;
   Status command(int to, const Order &order);
   Status tellServers(const Order &order);
-  /// Tells all ranks of a worker and of the other servers, and does what it says.
-  Status tellWorker(const Order &order);
+  /// Tells all ranks of workers and of the other servers, and does what the orders say: each is of another worker.
+  Status tellWorkers(const std::vector<Order> &orders);
+  /// Waits until all messages have come or left.
+  Status finish(std::vector<std::unique_ptr<Message>> &messages);
 
   /// The places of a server: what is pushed to it, and of what it renews the parameters and buffers, the moving averages, which evaluations
   /// may read, and the rest, which is saved.
