@@ -265,7 +265,7 @@ def check_edited(divisi, before, after):
         assert before in text
         (work / "d.mlir").write_text(text.replace(before, after))
         code, said = lines.refusal(divisi, "compile", work / "d.mlir", "-o", work / "p")
-        return [(code == 1 and "the tasks are not those of --sync" in said, said.splitlines()[-1][-120:] if said else "was compiled")]
+        return [(code == 1 and "write the dump again" in said, said.splitlines()[-1][-120:] if said else "was compiled")]
 
     return test
 
