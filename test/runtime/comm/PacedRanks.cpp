@@ -74,26 +74,49 @@ PacedHub::~PacedHub() = default;
 
 Transport &PacedHub::rank(int number) { return *ends[static_cast<size_t>(number)]; }
 
+PacedHub::Clock::time_point PacedHub::Link::pass(Clock::time_point at, Clock::duration takes) {
+  std::erase_if(busy, [now = Clock::now()](const auto &interval) { return interval.second < now; });
+  for (auto [begin, end] : busy)
+    if (begin < at + takes && end > at)
+      at = end;
+  if (takes.count() == 0)
+    return at;
+  auto place = busy.emplace(at, at + takes).first;
+  if (auto next = std::next(place); next != busy.end() && next->first == place->second) {
+    place->second = next->second;
+    busy.erase(next);
+  }
+  if (place != busy.begin() && std::prev(place)->second == at) {
+    std::prev(place)->second = place->second;
+    busy.erase(place);
+  }
+  return at;
+}
+
 PacedHub::Clock::time_point PacedHub::send(int from, int to, int tag, const void *data, size_t bytes) {
   std::lock_guard lock(mutex);
   const int here = hosts[static_cast<size_t>(from)], there = hosts[static_cast<size_t>(to)];
   const bool leaves = here != there;
-  auto time = Clock::now(), left = time, last = time;
-  auto pass = [&](Link &link, double bandwidth) {
-    auto takes = std::chrono::duration_cast<Clock::duration>(
-        std::chrono::duration<double>(static_cast<double>(bytes) / bandwidth));
-    time = std::max(time, link);
-    link = time + takes;
-    last = std::max(last, link);
-  };
+  auto left = Clock::now(), last = left;
+  constexpr size_t packet = 4096, most = 64;
+  const size_t packets = from == to ? 0 : std::clamp(bytes / packet, size_t(1), most);
+  for (size_t i = 0; i < packets; ++i) {
+    auto time = Clock::now();
+    auto pass = [&](Link &link, double bandwidth, Clock::time_point &end) {
+      auto takes = std::chrono::duration_cast<Clock::duration>(
+          std::chrono::duration<double>(static_cast<double>(bytes) / static_cast<double>(packets) / bandwidth));
+      time = link.pass(time, takes);
+      end = std::max(end, time + takes);
+    };
+    pass(out[from], links.inside.bandwidth, left);
+    if (leaves)
+      pass(hostOut[here], links.across.bandwidth, left);
+    if (leaves)
+      pass(hostIn[there], links.across.bandwidth, last);
+    pass(in[to], links.inside.bandwidth, last);
+  }
+  last = std::max(last, left);
   if (from != to) {
-    pass(out[from], links.inside.bandwidth);
-    if (leaves)
-      pass(hostOut[here], links.across.bandwidth);
-    left = last;
-    if (leaves)
-      pass(hostIn[there], links.across.bandwidth);
-    pass(in[to], links.inside.bandwidth);
     const double latency = leaves ? links.across.latency : links.inside.latency;
     last += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(latency));
   }

@@ -39,8 +39,12 @@ private:
     std::map<int64_t, Arrival> arrivals; ///< by number
     int64_t sent = 0, received = 0;      ///< how many were begun
   };
-  /// When a link in one direction is free.
-  using Link = Clock::time_point;
+  /// A link in one direction: when it is busy, from and to. Packets pass as they come, whichever message was sent first.
+  struct Link {
+    std::map<Clock::time_point, Clock::time_point> busy;
+    /// Returns when a packet that is there at a time begins to pass.
+    Clock::time_point pass(Clock::time_point at, Clock::duration takes);
+  };
   using Key = std::tuple<int, int, int>; ///< from, to, tag
 
   /// Returns when the last byte has left.
