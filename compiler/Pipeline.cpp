@@ -234,9 +234,11 @@ void compiler::addExecPipeline(OpPassManager &pm, bool forGpu, bool epilogues) {
   }
   addDecompose(pm, /*all=*/true);
   OpPassManager &function = pm.nest<func::FuncOp>();
-  if (forGpu)
+  if (forGpu) {
     function.addPass(codegen::createExpandTopKPass());
-  function.addPass(codegen::createSplitReductionsPass());
+    function.addPass(codegen::createExpandScatterPass());
+  }
+  function.addPass(codegen::createSplitReductionsPass({forGpu}));
   function.addPass(identity::createCseAcrossNodesPass());
   function.addPass(codegen::createFormKernelsPass({forGpu}));
   pm.addPass(codegen::createPlaceAwaitsPass());

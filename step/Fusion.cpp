@@ -244,7 +244,20 @@ bool Fusion::mayTake(const Kernel &kernel, int op) const {
   return kernel.open && !kernel.serial && kernel.when == when[op] && kernel.stages.size() < mostStages;
 }
 
-/// Joins the kernel of a producer if enough rows remain.
+/// Whether a reduction of a kernel, or a new one, would reduce the outermost dimension within each of n rows, but not
+/// all of them.
+bool Fusion::reducesColumns(const Kernel &kernel, int op, int64_t n) const {
+  auto isOfColumns = [&](int stage) {
+    const Block::Op &reduction = block.op(stage);
+    size_t d = 0;
+    for (int64_t product = 1; d < reduction.extents.size() && (product < n || reduction.extents[d] == 1); ++d)
+      product *= reduction.extents[d];
+    return d < reduction.extents.size() && reduction.reduced[d] && block.elements(stage) > n;
+  };
+  return isOfColumns(op) || llvm::any_of(kernel.stages, isOfColumns);
+}
+
+/// Joins the kernel of a producer if enough rows remain. A GPU computes sums of columns in kernels of their own.
 bool Fusion::join(int op, ArrayRef<Edge> edges) {
   RowSet own = ownRows(op);
   for (const Edge &candidate : edges) {
@@ -262,6 +275,8 @@ bool Fusion::join(int op, ArrayRef<Edge> edges) {
     for (int stage : kernel.stages)
       largest = std::max(largest, block.op(stage).points());
     bool small = largest <= smallElements;
+    if (forGpu && !small && rows.back() < kernel.rows.back() && reducesColumns(kernel, op, rows.back()))
+      continue;
     bool enough = rows.back() >= std::min(enoughRows, kernel.rows.back());
     if (!small && (rows.back() == 1 || !enough || largest / rows.back() > mostRowElements))
       continue;

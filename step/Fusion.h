@@ -59,6 +59,7 @@ private:
   void formKernels();
   /// Whether a kernel is open to an operation that is wanted as often.
   bool mayTake(const Kernel &kernel, int op) const;
+  bool reducesColumns(const Kernel &kernel, int op, int64_t n) const;
   bool join(int op, llvm::ArrayRef<Edge> edges);
   bool joinSibling(int op, llvm::ArrayRef<Edge> edges, llvm::ArrayRef<int> outside);
   void closeProducers(llvm::ArrayRef<Edge> edges, int except = -1);

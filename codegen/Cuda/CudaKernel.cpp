@@ -1,6 +1,7 @@
 #include "codegen/Cuda/CudaKernel.h"
 
 #include "codegen/Cuda/Mapping.h"
+#include "codegen/Cuda/ScatterRows.h"
 #include "codegen/Cuda/ThreadGroup.h"
 #include "codegen/Emit/Elements.h"
 
@@ -25,8 +26,8 @@ public:
 
   /// Decides how threads share the work, and binds the kernel's values to arguments of the function.
   void plan(func::FuncOp function) {
-    if (auto serial = cast_or_null<SerialInterface>(serialStage())) {
-      mapping = mapSerial(serial.getParallelExtent(), serial.getRowExtent());
+    if (Operation *serial = serialStage()) {
+      mapping = mapSerial(serial);
     } else {
       clusters = formClusters(kernel);
       mapping = mapKernel(kernel, clusters, temporaryBytes());
@@ -64,7 +65,9 @@ public:
       case GpuMapping::Kind::columns:
         return emitResult(piece);
       case GpuMapping::Kind::serial:
-        return emitSerial(piece);
+        return emitSerialLoops(serialStage(), {piece, s.addIndex(piece, 1)});
+      case GpuMapping::Kind::scatter:
+        return emitScatter();
       }
     });
   }
@@ -80,17 +83,13 @@ private:
     return arith::IndexCastUIOp::create(builder, kernel.getLoc(), builder.getIndexType(), number);
   }
 
-  void emitSerial(Value piece) {
-    auto serial = cast<SerialInterface>(serialStage());
-    int64_t extent = std::max<int64_t>(1, serial.getParallelExtent()) / mapping.each, parts = mapping.count / extent;
-    Value begin = s.mulIndex(s.remIndex(piece, extent), mapping.each);
-    SerialPiece of{begin, s.addIndex(begin, mapping.each)};
-    of.each = mapping.each;
-    if (parts > 1) {
-      of.rows = (int64_t)llvm::divideCeil(serial.getRowExtent(), parts);
-      of.firstRow = s.mulIndex(s.divIndex(piece, extent), of.rows);
-    }
-    emitSerialLoops(serial, of);
+  void emitScatter() {
+    auto scatter = cast<graph::ScatterAddOp>(serialStage());
+    ScatterRows rows{s, *threadGroup, scatter, mapping, buffer.lookup(scatter.getResult())};
+    rows.emit(block, groupInBlock, lane, [&](unsigned operand, Value linear) {
+      forget();
+      return elementAt(scatter->getOperand(operand), linear);
+    });
   }
 
   /// Runs `then` on one thread of the piece's group.
@@ -363,7 +362,7 @@ private:
   void emitResult(Value piece) {
     const Cluster &cluster = clusters.front();
     KeptAndReduced points = keptAndReduced(cluster, rows);
-    if (mapping.group == 1 && mapping.each > 1) {
+    if (mapping.group == 1) {
       int64_t pieces = points.keptPoints / mapping.each;
       row = s.divIndex(piece, pieces);
       return emitResultsOfThread(cluster, points, s.mulIndex(s.remIndex(piece, pieces), mapping.each), mapping.each);
@@ -371,14 +370,10 @@ private:
     row = s.divIndex(piece, points.keptPoints);
     Value linear = s.remIndex(piece, points.keptPoints);
     Values kept = s.delinearize(linear, points.kept);
-    Values results = mapping.group == 1 ? reduce(cluster, points, kept) : reduceTogether(cluster, points, kept);
-    if (mapping.group > 1) {
-      Values whole;
-      for (auto [stage, part] : llvm::zip(cluster.stages, results))
-        llvm::append_range(whole, threadGroup->combine(stage, {part}));
-      results = whole;
-    }
-    once([&] { storeResults(cluster, results, linear); });
+    Values results = reduceTogether(cluster, points, kept), whole;
+    for (auto [stage, part] : llvm::zip(cluster.stages, results))
+      llvm::append_range(whole, threadGroup->combine(stage, {part}));
+    once([&] { storeResults(cluster, whole, linear); });
   }
 
   /// Emits the `each` consecutive results of a row from `first` on, by one thread.
@@ -392,9 +387,9 @@ private:
         return stepTogether(cluster, points, first, each, reduced, accumulators);
       });
     forget();
-    size_t stages = cluster.stages.size();
+    size_t results = values.size() / each;
     for (int64_t i = 0; i < each; ++i)
-      storeResults(cluster, ArrayRef<Value>(values).slice(i * stages, stages), s.addIndex(first, i));
+      storeResults(cluster, ArrayRef<Value>(values).slice(i * results, results), s.addIndex(first, i));
   }
 
   /// The initial accumulators of consecutive results.
@@ -408,14 +403,16 @@ private:
   /// One step of the `each` consecutive results from `first` on at a reduced point: the new accumulators.
   Values stepTogether(const Cluster &cluster, const KeptAndReduced &points, Value first, int64_t each,
                       ValueRange reduced, ValueRange accumulators) {
-    size_t stages = cluster.stages.size();
+    size_t results = accumulators.size() / each;
     Values next;
     Value begin;
     for (int64_t i = 0; i < each; ++i) {
       Values inner = mergeIndices(cluster, indicesOf(first, i, each, points.kept), reduced);
-      begin = i == 0 ? numberOf(cluster, inner) : begin;
+      if (i == 0 && each > 1)
+        begin = numberOf(cluster, inner);
       forget();
-      llvm::append_range(next, stepAll(cluster, inner, accumulators.slice(i * stages, stages), s.addIndex(begin, i)));
+      llvm::append_range(next, stepAll(cluster, inner, accumulators.slice(i * results, results),
+                                       begin ? s.addIndex(begin, i) : Value()));
     }
     s.together = {};
     return next;

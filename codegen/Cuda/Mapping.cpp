@@ -26,8 +26,9 @@ constexpr int64_t manyOperands = 6;
 /// warp reads consecutive elements; and so that aligned pieces, which have other elements at both ends, read few
 /// others.
 constexpr int64_t hugeReduction = 8192, shortRun = 8, runOfPieces = 16;
-/// The threads that share the points of columns, and the pieces of a block.
-constexpr int64_t partsOfColumns = 8, columnsOfBlock = 32;
+/// The threads that share the points of columns, and the pieces of a block; where blocks are fewer than the
+/// multiprocessors of a large GPU, up to a warp shares each, if every thread has this number of points.
+constexpr int64_t partsOfColumns = 8, columnsOfBlock = 32, fewBlocks = 132, pointsOfThread = 2;
 
 bool hasReduction(const Cluster &cluster) {
   return llvm::any_of(cluster.stages,
@@ -121,21 +122,35 @@ GpuMapping mapReduction(exec::KernelOp kernel, const Cluster &cluster) {
   int64_t each = dividing(run.points, vector);
   while (each > 1 && each * partsOfColumns * columnsOfBlock * 8 * (int64_t)cluster.stages.size() > step::sharedBytes)
     each /= 2;
-  if (run.reduced || each == 1)
+  if (run.reduced)
     return mapping;
   mapping.kind = Kind::columns;
   mapping.each = each;
   mapping.count /= each;
   mapping.group = partsOfColumns;
   mapping.perBlock = columnsOfBlock;
+  while (mapping.group < warp && mapping.blocks() < fewBlocks &&
+         points.reducedPoints >= 2 * pointsOfThread * mapping.group) {
+    mapping.group *= 2;
+    mapping.perBlock /= 2;
+  }
   return mapping;
 }
 } // namespace
+
+/// Threads for each row if a warp has several: as many as have an element load each. All threads of a warp have a row.
+static int64_t threadsOfShortRow(int64_t rows, int64_t points, int64_t temporaryBytes) {
+  int64_t threads = std::clamp<int64_t>(llvm::PowerOf2Ceil(llvm::divideCeil(points, vector)), vector, warp);
+  bool fit = threadsOfWarps / threads * temporaryBytes <= step::sharedBytes;
+  return fit && rows % (warp / threads) == 0 ? threads : warp;
+}
 
 int64_t codegen::elementsTogether(exec::KernelOp kernel, const Cluster &cluster, int64_t threads, bool keepsMemory) {
   int64_t points = cluster.points, most = keepsMemory ? vector : widest(kernel, kernel.getRows() * points), each = most;
   while (each > 1 && (points % each != 0 || points < each * threads))
     each /= 2;
+  if (threads < warp) // short rows: the loads of all rounds are on their way at a time
+    return each;
   // Where rows do not begin where a load may, their ends are one round more. A quarter of the threads has pieces.
   auto rounds = [&](int64_t together) { return llvm::divideCeil(points, together * threads); };
   for (int64_t wide = most; each < vector && wide >= vector; wide /= 2)
@@ -175,20 +190,36 @@ GpuMapping codegen::mapKernel(exec::KernelOp kernel, ArrayRef<Cluster> clusters,
   if (clusters.size() == 1 && first.kind != Cluster::Kind::pass)
     return mapReduction(kernel, first);
   mapping.count = rows;
-  mapping.group = most >= longRow ? threadsOfRow : warp;
-  mapping.perBlock = mapping.group == warp ? threadsOfWarps / warp : 1;
+  mapping.group = most >= longRow ? threadsOfRow : threadsOfShortRow(rows, most, temporaryBytes);
+  mapping.perBlock = std::max<int64_t>(1, threadsOfWarps / mapping.group);
   while (mapping.perBlock > 1 && mapping.perBlock * temporaryBytes > step::sharedBytes)
     mapping.perBlock /= 2;
   mapping.scratch = mapping.perBlock * temporaryBytes > step::sharedBytes;
   return mapping;
 }
 
-GpuMapping codegen::mapSerial(int64_t extent, int64_t rows) {
+/// A thread has some columns of every row that its group adds to; all blocks read all indices.
+static GpuMapping mapScatter(graph::ScatterAddOp op) {
+  ArrayRef<int64_t> shape = graph::shapeOf(op.getX());
+  int64_t dim = op.getDim(), columns = llvm::product_of(shape.drop_front(dim + 1));
+  GpuMapping mapping;
+  mapping.kind = GpuMapping::Kind::scatter;
+  mapping.each = dividing(columns, vector);
+  mapping.group = std::min<int64_t>(threadsOfRow, llvm::PowerOf2Ceil(columns / mapping.each));
+  mapping.perBlock = threadsOfRow / mapping.group;
+  int64_t others = llvm::product_of(shape.take_front(dim)) * llvm::divideCeil(columns / mapping.each, mapping.group);
+  int64_t rows = llvm::divideCeil(shape[dim], std::clamp<int64_t>(blocksInTurn / others, 1, shape[dim]));
+  mapping.parts = llvm::divideCeil(shape[dim], rows);
+  mapping.count = others * mapping.parts * mapping.perBlock;
+  return mapping;
+}
+
+GpuMapping codegen::mapSerial(Operation *op) {
+  if (auto scatter = dyn_cast<graph::ScatterAddOp>(op))
+    return mapScatter(scatter);
   GpuMapping mapping;
   mapping.kind = GpuMapping::Kind::serial;
-  mapping.each = rows > 1 ? dividing(std::max<int64_t>(1, extent), vector) : 1;
-  extent = std::max<int64_t>(1, extent / mapping.each);
-  mapping.count = extent * std::clamp<int64_t>(manyElements / extent, 1, std::max<int64_t>(1, rows));
+  mapping.count = std::max<int64_t>(1, cast<SerialInterface>(op).getParallelExtent());
   mapping.perBlock = threadsOfWarps;
   return mapping;
 }

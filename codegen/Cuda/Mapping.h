@@ -12,15 +12,17 @@ struct GpuMapping {
               // thread
     columns,  // a piece consists of consecutive results; pieces lie side by side in a block, whose parts share the
               // points
-    serial,   // a piece is an index of a serial operation's parallel extent, or some such indices of some of its rows
+    serial,   // a piece is an index of a serial operation's parallel extent
+    scatter,  // a block adds to some rows of a table, each group to every perBlock-th of them (ScatterRows.h)
   };
   Kind kind = Kind::rows;
   int64_t count = 1;    // pieces
-  int64_t group = 1;    // threads of a group: 1, a warp, or a whole block; of columns those of a piece
+  int64_t group = 1;    // threads of a group: 1, some of a warp, a warp or a block; of columns those of a piece
   int64_t perBlock = 1; // groups of a block
   int64_t each = 1;     // consecutive elements that a thread computes together
   int64_t run = 0;      // of results: the number of points that are consecutive elements, if `each` does not divide it
   bool scratch = false; // temporaries exceed shared memory: they are in global memory, and blocks take rows in turn
+  int64_t parts = 1;    // of a scatter: blocks that share a table's rows
   int64_t threads() const { return group * perBlock; }
   int64_t blocks() const;
 };
@@ -37,8 +39,7 @@ int64_t resultsTogether(exec::KernelOp kernel, const Cluster &cluster, int64_t t
 
 /// `temporaryBytes`: memory for one row of the values that are neither inputs nor outputs of the kernel.
 GpuMapping mapKernel(exec::KernelOp kernel, llvm::ArrayRef<Cluster> clusters, int64_t temporaryBytes);
-/// Mapping of an operation with a fixed order (SerialInterface): its parallel extent times a number of parts of its
-/// rows.
-GpuMapping mapSerial(int64_t extent, int64_t rows);
+/// Mapping of an operation with a fixed order (SerialInterface).
+GpuMapping mapSerial(mlir::Operation *op);
 
 } // namespace divisi::codegen

@@ -24,19 +24,19 @@ Value ThreadGroup::allocate(Type element, int64_t count, int64_t space) {
 void ThreadGroup::sync() {
   if (threads > warp)
     NVVM::Barrier0Op::create(s.getBuilder(), s.getLoc());
-  else if (threads == warp)
+  else if (threads > 1)
     NVVM::SyncWarpOp::create(s.getBuilder(), s.getLoc(), word(-1));
 }
 
 SmallVector<Value> ThreadGroup::combine(Operation *stage, SmallVector<Value> mine) {
   auto combineTwo = [&](ValueRange a, ValueRange b) { return cast<LoopInterface>(stage).emitCombine(s, a, b); };
-  for (int64_t distance = warp / 2; distance > 0; distance /= 2) {
+  for (int64_t distance = std::min(threads, warp) / 2; distance > 0; distance /= 2) {
     SmallVector<Value> other;
     for (Value value : mine)
       other.push_back(shuffle(value, distance));
     mine = combineTwo(mine, other);
   }
-  if (threads == warp)
+  if (threads <= warp)
     return mine;
   int64_t warps = threads / warp;
   SmallVector<Value> shared;
@@ -58,6 +58,15 @@ SmallVector<Value> ThreadGroup::combine(Operation *stage, SmallVector<Value> min
   for (int64_t w = 1; w < warps; ++w)
     mine = combineTwo(mine, ofWarp(w));
   return mine;
+}
+
+Value ThreadGroup::ballot(Value condition) {
+  Value thread = NVVM::ThreadIdXOp::create(s.getBuilder(), s.getLoc(), s.getBuilder().getI32Type());
+  Value bit = s.op<arith::ShLIOp>(word(1), s.op<arith::AndIOp>(thread, word(warp - 1)));
+  Value bits = s.select(condition, bit, word(0));
+  for (int64_t distance = warp / 2; distance > 0; distance /= 2)
+    bits = s.op<arith::OrIOp>(bits, shuffle(bits, distance));
+  return bits;
 }
 
 /// The value of the lane whose number differs in one bit (`distance`).

@@ -5,7 +5,7 @@
 
 namespace divisi::codegen {
 
-/// Emits what the threads of a group, a warp or a whole block, do together: memory, barriers and sums.
+/// Emits what the threads of a group, a warp, a part of one or a whole block, do together: memory, barriers and sums.
 class ThreadGroup {
 public:
   using Value = mlir::Value;
@@ -21,6 +21,8 @@ public:
   Value allocate(mlir::Type element, int64_t count, int64_t space);
   /// Makes what the threads have written visible to all of them.
   void sync();
+  /// A word of the warp in which each thread's bit tells whether the condition holds for it.
+  Value ballot(Value condition);
   /// Combines the threads' partial accumulators of a reduction; every thread gets the result. Within warps it is done
   /// by shuffles, in an order that is always the same.
   llvm::SmallVector<Value> combine(mlir::Operation *stage, llvm::SmallVector<Value> mine);

@@ -96,13 +96,23 @@ Value ElementEmitter::linearAt(ValueRange index, ArrayRef<int64_t> shape) const 
   return {};
 }
 
+/// Whether an operation's element has the number in its operand that it has in the result.
+static bool keepsNumbers(Operation *op) {
+  if (isa<graph::ReshapeOp>(op))
+    return true;
+  auto slice = dyn_cast<graph::SliceOp>(op); // the first ones along the outermost dimension
+  return slice && llvm::all_of(slice.getStarts(), [](int64_t start) { return start == 0; }) &&
+         llvm::all_of(slice.getSteps(), [](int64_t step) { return step == 1; }) &&
+         shapeOf(slice.getX()).drop_front() == shapeOf(slice.getResult()).drop_front();
+}
+
 ElementEmitter::Values ElementEmitter::emitStep(Operation *op, ValueRange point, ValueRange accumulators) {
   if (auto concat = dyn_cast<graph::ConcatOp>(op))
     if (Value element = concatTogether(concat, point))
       return {element};
-  Value linear = isa<graph::ReshapeOp>(op) ? linearAt(point, shapeOf(op->getResult(0))) : Value();
+  Value linear = keepsNumbers(op) ? linearAt(point, shapeOf(op->getResult(0))) : Value();
   auto load = [&](unsigned i, ValueRange index) {
-    if (linear) // a reshape does not change it
+    if (linear)
       known.push_back({llvm::to_vector(index), llvm::to_vector(shapeOf(op->getOperand(i))), linear});
     return resolve(op->getOperand(i), index);
   };
@@ -124,6 +134,8 @@ Value ElementEmitter::concatTogether(graph::ConcatOp concat, ValueRange point) {
     Values index = llvm::to_vector(point);
     Value inside = s.op<arith::MinSIOp>(s.addIndex(s.together.first, -start), s.index(size - s.together.count));
     index[dim] = s.addIndex(s.op<arith::MaxSIOp>(inside, s.index(0)), s.together.offset);
+    // Views of the operand keep its number: nothing is left to simplify, which could hide that places are consecutive.
+    known.push_back({index, llvm::to_vector(shapeOf(input)), s.linearize(index, shapeOf(input))});
     Value value = resolve(input, index);
     Value here = s.op<arith::CmpIOp>(arith::CmpIPredicate::sge, s.together.first, s.index(start));
     result = result ? s.select(here, value, result) : value;
@@ -191,6 +203,12 @@ Value ElementEmitter::resolve(Value value, ValueRange index) {
   Value result = emitStep(op, index, {})[0];
   memo[key] = result;
   return result;
+}
+
+Value ElementEmitter::elementAt(Value value, Value linear) {
+  Values index = s.delinearize(linear, shapeOf(value));
+  known.push_back({index, llvm::to_vector(shapeOf(value)), linear});
+  return resolve(value, index);
 }
 
 Value ElementEmitter::loadBeforeBranches(Value source, Value linear) {

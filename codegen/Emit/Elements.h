@@ -61,8 +61,9 @@ protected:
   /// Merges the indices of kept and reduced dimensions into the indices of a cluster's loops within a row.
   Values mergeIndices(const Cluster &cluster, ValueRange kept, ValueRange reduced);
 
-  /// The element of a value at an index.
+  /// The element of a value at an index, or with a number.
   Value resolve(Value value, ValueRange index);
+  Value elementAt(Value value, Value linear);
 
   bool isInMemory(Value value) const { return buffer.count(value) || temporary.count(value); }
   /// Stores an element of the current row of a value; `linear` is its number within the row.

@@ -41,7 +41,8 @@ def SplitReductionsPass : Pass<"split-reductions", "::mlir::func::FuncOp"> {
   let summary = "Splits large reductions over leading dimensions into partial ones";
   let description = [{
     A sum over the rows of a matrix has no parallel rows. It becomes a fixed number of partial sums, which are parallel, and a
-    sum of these. The number is fixed so that the result does not depend on the number of threads.
+    sum of these. The number is fixed so that the result does not depend on the number of threads. A GPU gets more of them, and
+    where a row is narrow, or not a whole number of loads, several rows are taken as one.
 
     ```mlir
     %r = graph.reduce_sum %x {dims = [0]} : (tensor<4096x64xf32>) -> tensor<64xf32>
@@ -51,6 +52,7 @@ def SplitReductionsPass : Pass<"split-reductions", "::mlir::func::FuncOp"> {
     %r = graph.reduce_sum %p {dims = [0]} : (tensor<16x64xf32>) -> tensor<64xf32>
     ```
   }];
+  let options = [Option<"forGpu", "for-gpu", "bool", "false", "enough partial results for all multiprocessors, and wide loads">];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
 }
 
@@ -65,6 +67,23 @@ def ExpandTopKPass : Pass<"expand-top-k", "::mlir::func::FuncOp"> {
     // becomes, for %x's elements [row, mine, other] and then [row, mine, place],
     %p = graph.reduce_sum %before {dims = array<i64: 2>} : (tensor<64x8x8xi64>) -> tensor<64x8xi64>
     %v = graph.reduce_max %here {dims = array<i64: 1>} : (tensor<64x8x2xf32>) -> tensor<64x2xf32>
+    ```
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+}
+
+def ExpandScatterPass : Pass<"expand-scatter", "::mlir::func::FuncOp"> {
+  let summary = "Computes scatters of which a GPU would use few threads as others";
+  let description = [{
+    For GPUs. Where at most eight indices are scattered along a dimension (the gradients of top_k and of a class's logarithm), each
+    element is compared with them. A scatter_nd that adds slices is a scatter_add of rows.
+
+    ```mlir
+    %y = graph.scatter_elements %x, %i, %u {combine = #graph<combine add>, dim = 1 : i64} : (tensor<4x6xf32>, tensor<4x1xi64>, tensor<4x1xf32>) -> tensor<4x6xf32>
+    // becomes, with %i and %u broadcast to %j and %v, and %p the numbers of columns,
+    %h = graph.compare eq %j, %p : (tensor<4x6xi64>, tensor<4x6xi64>) -> tensor<4x6xi1>
+    %s = graph.add %x, %v : tensor<4x6xf32>
+    %y = graph.select %h, %s, %x : (tensor<4x6xi1>, tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
     ```
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];

@@ -18,30 +18,126 @@ constexpr int64_t smallPoints = 1 << 15;
 /// The number of partial results: fixed, so that results do not depend on the number of threads.
 constexpr int64_t wantedParts = 16, mostParts = 64;
 
+/// The number on GPUs: blocks for several times the multiprocessors of a large one, but not parts of few elements. Of
+/// results side by side a block computes some.
+constexpr int64_t wantedBlocks = 528, columnsOfBlock = 128, mostPartsForGpu = 1024;
+constexpr int64_t leastElements = 1 << 13, leastRows = 32;
+/// The number of rows that are reduced apart is less.
+constexpr int64_t mostRowsApart = 256;
+/// Elements of a load.
+constexpr int64_t vector = 4, wideVector = 8;
+
 /// A divisor of n near the wanted number, or 1.
-int64_t partsOf(int64_t n) {
-  for (int64_t parts = wantedParts; parts <= mostParts; ++parts)
+int64_t partsOf(int64_t n, int64_t wanted, int64_t most) {
+  for (int64_t parts = wanted; parts <= most; ++parts)
     if (n % parts == 0)
       return parts;
-  for (int64_t parts = wantedParts; parts > 1; --parts)
+  for (int64_t parts = wanted; parts > 1; --parts)
     if (n % parts == 0)
       return parts;
   return 1;
 }
 
-template <typename OpT> void split(OpT op) {
-  ArrayRef<int64_t> shape = shapeOf(op.getX()), dims = op.getDims();
-  llvm::SmallBitVector reduced(shape.size());
-  for (int64_t d : dims)
-    reduced.set(d);
-  if (shape.empty() || !reduced.test(0) || tensorType(op.getX()).getNumElements() < smallPoints)
+struct Reduction {
+  int64_t leading = 0, rows = 1; // the leading reduced dimensions, which are treated as one
+  int64_t kept = 1, elements = 1;
+  bool columns = false; // all others are kept
+};
+
+template <typename OpT> SmallVector<int64_t> dimsOf(OpT op) {
+  SmallVector<int64_t> dims(op.getDims());
+  llvm::sort(dims);
+  return dims;
+}
+
+template <typename OpT> Reduction describe(OpT op) {
+  SmallVector<int64_t> dims = dimsOf(op);
+  ArrayRef<int64_t> shape = shapeOf(op.getX());
+  Reduction r;
+  while (r.leading < (int64_t)dims.size() && dims[r.leading] == r.leading)
+    r.rows *= shape[r.leading++];
+  r.kept = tensorType(op.getResult()).getNumElements();
+  r.elements = tensorType(op.getX()).getNumElements();
+  r.columns = r.kept > 1 && r.rows * r.kept == r.elements;
+  return r;
+}
+
+int64_t wantedOnGpu(const Reduction &r) {
+  int64_t blocks = r.columns ? llvm::divideCeil(r.kept, columnsOfBlock) : r.kept;
+  int64_t most = r.columns ? r.rows / leastRows : r.elements / r.kept / leastElements;
+  return std::clamp(std::min(wantedBlocks / blocks, most), wantedParts, mostPartsForGpu);
+}
+
+int64_t partsOf(const Reduction &r, bool forGpu) {
+  if (!forGpu)
+    return partsOf(r.rows, wantedParts, mostParts);
+  int64_t wanted = wantedOnGpu(r);
+  if (r.elements == r.rows) { // parts that begin where a load of 16 bytes may
+    int64_t parts = r.rows % wideVector == 0 ? partsOf(r.rows / wideVector, wanted, 4 * wanted) : 1;
+    if (parts >= wanted)
+      return parts;
+  }
+  return partsOf(r.rows, wanted, 4 * wanted);
+}
+
+Value combined(GraphBuilder &b, ReduceSumOp, Value x, Value y) { return b.add(x, y); }
+Value combined(GraphBuilder &b, ReduceMaxOp, Value x, Value y) { return b.op<MaxOp>(x, y); }
+Value combined(GraphBuilder &b, ReduceMinOp, Value x, Value y) { return b.op<MinOp>(x, y); }
+
+/// Where the number of rows has no suitable divisor, the last rows are reduced apart. Returns the reduction of the
+/// others.
+template <typename OpT> OpT trim(OpT op, const Reduction &r) {
+  int64_t unit = r.elements == r.rows ? wantedBlocks / 2 * wideVector : mostRowsApart;
+  bool wide = !r.columns || r.kept % vector == 0 || r.rows % vector == 0;
+  if (r.rows % unit == 0 || r.rows < 2 * unit || (2 * partsOf(r, true) >= wantedOnGpu(r) && wide))
+    return op;
+  OpBuilder builder(op);
+  GraphBuilder b(builder, op.getLoc());
+  SmallVector<int64_t> shape = {r.rows}, dims = {0};
+  llvm::append_range(shape, shapeOf(op.getX()).drop_front(r.leading));
+  for (int64_t d : llvm::drop_begin(dimsOf(op), r.leading))
+    dims.push_back(d - r.leading + 1);
+  int64_t rest = r.rows % unit;
+  Value x = b.reshape(op.getX(), shape);
+  Value first = b.op<OpT>(b.sliceDim(x, 0, 0, r.rows - rest), dims);
+  Value last = b.op<OpT>(b.sliceDim(x, 0, r.rows - rest, rest), dims);
+  op.replaceAllUsesWith(combined(b, op, first, last));
+  op.erase();
+  return first.getDefiningOp<OpT>();
+}
+
+/// Columns that are narrow, or of which no whole number of loads makes a row: several rows are one, whose columns are
+/// added up in the end. Returns their reduction.
+template <typename OpT> OpT widen(OpT op, const Reduction &r) {
+  if (!r.columns || (r.kept % vector == 0 && r.kept >= columnsOfBlock / vector))
+    return op;
+  int64_t together = 1;
+  while (r.rows % (2 * together) == 0 && (together * r.kept % vector != 0 || together * r.kept < columnsOfBlock))
+    together *= 2;
+  if (together == 1)
+    return op;
+  OpBuilder builder(op);
+  GraphBuilder b(builder, op.getLoc());
+  auto wide = b.op<OpT>(b.reshape(op.getX(), {r.rows / together, together * r.kept}), ArrayRef<int64_t>{0})
+                  .template getDefiningOp<OpT>();
+  Value result = b.op<OpT>(b.reshape(wide, {together, r.kept}), ArrayRef<int64_t>{0});
+  op.replaceAllUsesWith(b.reshape(result, shapeOf(op.getResult())));
+  op.erase();
+  return wide;
+}
+
+template <typename OpT> void split(OpT op, bool forGpu) {
+  Reduction r = describe(op);
+  if (r.leading == 0 || r.elements < smallPoints)
     return;
-  // The leading reduced dimensions are treated as one.
-  size_t leading = 0;
-  int64_t rows = 1;
-  while (leading < shape.size() && reduced.test(leading))
-    rows *= shape[leading++];
-  int64_t parts = partsOf(rows);
+  if (forGpu) {
+    op = trim(op, r);
+    op = widen(op, describe(op));
+    r = describe(op);
+  }
+  ArrayRef<int64_t> shape = shapeOf(op.getX()), dims = op.getDims();
+  size_t leading = r.leading;
+  int64_t rows = r.rows, parts = partsOf(r, forGpu);
   OpBuilder builder(op);
   GraphBuilder b(builder, op.getLoc());
   if (parts == rows && dims.size() > leading) { // few rows: reduce within each row first
@@ -73,7 +169,8 @@ struct SplitReductionsPass : impl::SplitReductionsPassBase<SplitReductionsPass> 
     SmallVector<Operation *> reductions;
     getOperation().walk([&](Operation *op) { reductions.push_back(op); });
     for (Operation *op : reductions)
-      llvm::TypeSwitch<Operation *>(op).Case<ReduceSumOp, ReduceMaxOp, ReduceMinOp>([](auto reduce) { split(reduce); });
+      llvm::TypeSwitch<Operation *>(op).Case<ReduceSumOp, ReduceMaxOp, ReduceMinOp>(
+          [&](auto reduce) { split(reduce, forGpu); });
   }
 };
 } // namespace

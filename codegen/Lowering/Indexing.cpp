@@ -81,121 +81,111 @@ struct ScatterAdd : SerialInterface::ExternalModel<ScatterAdd, ScatterAddOp> {
     auto inner = shapeOf(scatter.getX()).drop_front(scatter.getDim() + 1);
     return llvm::product_of(inner);
   }
-  int64_t getRowExtent(Operation *op) const {
-    auto scatter = cast<ScatterAddOp>(op);
-    return shapeOf(scatter.getX())[scatter.getDim()];
-  }
   void emitSerial(Operation *op, S &s, const SerialPiece &piece, Load load, Value result) const {
     auto scatter = cast<ScatterAddOp>(op);
     int64_t dim = scatter.getDim();
     ArrayRef<int64_t> shape = shapeOf(scatter.getX()), outer = shape.take_front(dim), inner = shape.drop_front(dim + 1);
-    Value first = piece.isOfRows() ? piece.firstRow : s.index(0), last = s.index(shape[dim]);
-    if (piece.isOfRows())
-      last = s.op<arith::MinSIOp>(last, s.addIndex(first, piece.rows));
-    s.loops(outer, {}, [&](ValueRange a, ValueRange) {
-      s.loop(first, last, {}, [&](Value row, ValueRange) {
-        forEachColumn(s, piece, [&](Value linear) {
-          Values index = concatenated(concatenated(a, row), s.delinearize(linear, inner));
-          s.store(load(0, index), result, index);
-        });
+    auto forEachColumn = [&](llvm::function_ref<void(ValueRange)> body) {
+      s.loop(piece.begin, piece.end, {}, [&](Value linear, ValueRange) {
+        body(s.delinearize(linear, inner));
         return Values();
-      });
-      return Values();
-    });
-    auto add = [&](ValueRange a, ValueRange i, Value row, Value valid) {
-      forEachColumn(s, piece, [&](Value linear) {
-        Values rest = s.delinearize(linear, inner);
-        Value value = load(2, concatenated(concatenated(a, i), rest));
-        update(s, result, concatenated(concatenated(a, row), rest), valid, Combine::add, value, false);
       });
     };
-    s.loops(outer, {}, [&](ValueRange a, ValueRange) {
-      if (piece.isOfRows())
-        forEachOwned(s, piece, scatter, load, [&](ValueRange i, Value row) { add(a, i, row, Value()); });
-      else
-        s.loops(shapeOf(scatter.getIndices()), {}, [&](ValueRange i, ValueRange) {
-          Value wanted = s.toIndex(load(1, i));
-          add(a, i, s.clampIndex(wanted, shape[dim]), s.inRange(wanted, shape[dim]));
-          return Values();
-        });
+    s.loops(shape.take_front(dim + 1), {}, [&](ValueRange row, ValueRange) {
+      forEachColumn([&](ValueRange rest) {
+        Values index = concatenated(row, rest);
+        s.store(load(0, index), result, index);
+      });
       return Values();
     });
-  }
-
-private:
-  /// Calls body(linear) for the piece's elements of a row: in a loop, or side by side where their number is known, so
-  /// that their accesses can be vectorized.
-  static void forEachColumn(S &s, const SerialPiece &piece, llvm::function_ref<void(Value)> body) {
-    if (piece.isOfRows())
-      for (int64_t i = 0; i < piece.each; ++i)
-        body(s.addIndex(piece.begin, i));
-    else
-      s.loop(piece.begin, piece.end, {}, [&](Value linear, ValueRange) {
-        body(linear);
+    s.loops(outer, {}, [&](ValueRange a, ValueRange) {
+      s.loops(shapeOf(scatter.getIndices()), {}, [&](ValueRange i, ValueRange) {
+        Value wanted = s.toIndex(load(1, i)), row = s.clampIndex(wanted, shape[dim]);
+        Value valid = s.inRange(wanted, shape[dim]);
+        forEachColumn([&](ValueRange rest) {
+          Value value = load(2, concatenated(a, i, rest));
+          update(s, result, concatenated(a, row, rest), valid, Combine::add, value, false);
+        });
         return Values();
       });
-  }
-  /// Calls body(i, row) in order for the indices whose row belongs to the piece. Most do not, so several are read at a
-  /// time.
-  template <typename Body>
-  static void forEachOwned(S &s, const SerialPiece &piece, ScatterAddOp scatter, Load load, Body body) {
-    ArrayRef<int64_t> shape = shapeOf(scatter.getIndices());
-    int64_t count = llvm::product_of(shape), together = count % 8 == 0 ? 8 : 1;
-    s.loop(
-        s.index(0), s.index(count), {},
-        [&](Value begin, ValueRange) {
-          SmallVector<Value> rows, owned;
-          Value any;
-          for (int64_t j = 0; j < together; ++j) {
-            rows.push_back(s.toIndex(load(1, s.delinearize(s.addIndex(begin, j), shape))));
-            Value inPiece = s.inRange(s.subIndex(rows.back(), piece.firstRow), piece.rows);
-            owned.push_back(s.logicalAnd(inPiece, s.inRange(rows.back(), shapeOf(scatter.getX())[scatter.getDim()])));
-            any = any ? s.op<arith::OrIOp>(any, owned.back()) : owned.back();
-          }
-          s.when(any, [&] {
-            for (int64_t j = 0; j < together; ++j)
-              s.when(owned[j], [&] { body(s.delinearize(s.addIndex(begin, j), shape), rows[j]); });
-          });
-          return Values();
-        },
-        together);
-  }
-};
-
-void copyAll(S &s, Load load, Value result, ArrayRef<int64_t> shape) {
-  s.loops(shape, {}, [&](ValueRange index, ValueRange) {
-    s.store(load(0, index), result, index);
-    return Values();
-  });
-}
-
-struct ScatterElements : SerialInterface::ExternalModel<ScatterElements, ScatterElementsOp> {
-  int64_t getParallelExtent(Operation *) const { return 1; }
-  void emitSerial(Operation *op, S &s, const SerialPiece &, Load load, Value result) const {
-    auto scatter = cast<ScatterElementsOp>(op);
-    ArrayRef<int64_t> shape = shapeOf(scatter.getX());
-    int64_t dim = scatter.getDim();
-    copyAll(s, load, result, shape);
-    s.loops(shapeOf(scatter.getIndices()), {}, [&](ValueRange at, ValueRange) {
-      Value wanted = s.toIndex(load(1, at));
-      Values index = llvm::to_vector(at);
-      index[dim] = s.clampIndex(wanted, shape[dim]);
-      update(s, result, index, s.inRange(wanted, shape[dim]), scatter.getCombine(), load(2, at),
-             unsignedElement(scatter.getX()));
       return Values();
     });
   }
 };
 
-struct ScatterNd : SerialInterface::ExternalModel<ScatterNd, ScatterNdOp> {
-  int64_t getParallelExtent(Operation *) const { return 1; }
-  void emitSerial(Operation *op, S &s, const SerialPiece &, Load load, Value result) const {
-    auto scatter = cast<ScatterNdOp>(op);
+/// Parallel over the dimensions before and after `dim`: the updates of a line stay in it.
+struct ScatterElements : SerialInterface::ExternalModel<ScatterElements, ScatterElementsOp> {
+  int64_t getParallelExtent(Operation *op) const {
+    auto scatter = cast<ScatterElementsOp>(op);
     ArrayRef<int64_t> shape = shapeOf(scatter.getX());
+    return llvm::product_of(shape.take_front(scatter.getDim())) *
+           llvm::product_of(shape.drop_front(scatter.getDim() + 1));
+  }
+  void emitSerial(Operation *op, S &s, const SerialPiece &piece, Load load, Value result) const {
+    auto scatter = cast<ScatterElementsOp>(op);
+    ArrayRef<int64_t> shape = shapeOf(scatter.getX()), of = shapeOf(scatter.getIndices());
+    size_t dim = scatter.getDim();
+    ArrayRef<int64_t> outer = shape.take_front(dim), inner = shape.drop_front(dim + 1);
+    int64_t width = llvm::product_of(inner);
+    // Lines side by side in memory are in the innermost loop.
+    Value firstGroup = s.divIndex(piece.begin, width);
+    Value lastGroup = s.divIndex(s.addIndex(piece.end, width - 1), width);
+    s.loop(firstGroup, lastGroup, {}, [&](Value group, ValueRange) {
+      Value before = s.mulIndex(group, width);
+      Value begin = s.op<arith::MaxSIOp>(s.subIndex(piece.begin, before), s.index(0));
+      Value end = s.op<arith::MinSIOp>(s.subIndex(piece.end, before), s.index(width));
+      Values a = s.delinearize(group, outer);
+      auto forEach = [&](int64_t extent, llvm::function_ref<void(ValueRange at)> body) {
+        s.loop(s.index(0), s.index(extent), {}, [&](Value k, ValueRange) {
+          if (width == 1)
+            return body(concatenated(concatenated(a, k), Values(inner.size(), s.index(0)))), Values();
+          s.loop(begin, end, {}, [&](Value line, ValueRange) {
+            body(concatenated(concatenated(a, k), s.delinearize(line, inner)));
+            return Values();
+          });
+          return Values();
+        });
+      };
+      forEach(shape[dim], [&](ValueRange at) { s.store(load(0, at), result, at); });
+      forEach(of[dim], [&](ValueRange at) {
+        Value inside; // there are indices for this line
+        for (size_t d = 0; d < shape.size(); ++d)
+          if (d != dim && of[d] < shape[d]) {
+            Value here = s.inRange(at[d], of[d]);
+            inside = inside ? s.logicalAnd(inside, here) : here;
+          }
+        s.when(inside, [&] {
+          Value wanted = s.toIndex(load(1, at));
+          Values index = llvm::to_vector(at);
+          index[dim] = s.clampIndex(wanted, shape[dim]);
+          update(s, result, index, s.inRange(wanted, shape[dim]), scatter.getCombine(), load(2, at),
+                 unsignedElement(scatter.getX()));
+        });
+      });
+      return Values();
+    });
+  }
+};
+
+/// Parallel over the elements of a slice.
+struct ScatterNd : SerialInterface::ExternalModel<ScatterNd, ScatterNdOp> {
+  int64_t getParallelExtent(Operation *op) const { return llvm::product_of(sliceOf(cast<ScatterNdOp>(op))); }
+  void emitSerial(Operation *op, S &s, const SerialPiece &piece, Load load, Value result) const {
+    auto scatter = cast<ScatterNdOp>(op);
+    ArrayRef<int64_t> shape = shapeOf(scatter.getX()), slice = sliceOf(scatter);
     int64_t batch = scatter.getBatchDims(), outer = tensorType(scatter.getIndices()).getRank() - 1;
     int64_t depth = shapeOf(scatter.getIndices()).back();
-    copyAll(s, load, result, shape);
-    s.loops(shapeOf(scatter.getUpdates()), {}, [&](ValueRange at, ValueRange) {
+    auto forEach = [&](ArrayRef<int64_t> extents, llvm::function_ref<void(ValueRange at)> body) {
+      s.loops(extents, {}, [&](ValueRange before, ValueRange) {
+        s.loop(piece.begin, piece.end, {}, [&](Value linear, ValueRange) {
+          body(concatenated(before, s.delinearize(linear, slice)));
+          return Values();
+        });
+        return Values();
+      });
+    };
+    forEach(shape.take_front(batch + depth), [&](ValueRange at) { s.store(load(0, at), result, at); });
+    forEach(shapeOf(scatter.getUpdates()).take_front(outer), [&](ValueRange at) {
       Values index = llvm::to_vector(at.take_front(batch));
       Value valid;
       for (int64_t k = 0; k < depth; ++k) {
@@ -206,8 +196,13 @@ struct ScatterNd : SerialInterface::ExternalModel<ScatterNd, ScatterNdOp> {
       }
       update(s, result, concatenated(index, at.drop_front(outer)), valid, scatter.getCombine(), load(2, at),
              unsignedElement(scatter.getX()));
-      return Values();
     });
+  }
+
+private:
+  /// The dimensions of a slice that an index names.
+  static ArrayRef<int64_t> sliceOf(ScatterNdOp op) {
+    return shapeOf(op.getX()).drop_front(op.getBatchDims() + shapeOf(op.getIndices()).back());
   }
 };
 

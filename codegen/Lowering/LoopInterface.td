@@ -41,8 +41,6 @@ def SerialInterface : OpInterface<"SerialInterface"> {
     InterfaceMethod<"The extent that may be split over threads.", "int64_t", "getParallelExtent">,
     InterfaceMethod<"Whether each element of its operands is read once: they may be computed there.", "bool", "readsOnce",
       (ins), "", [{ return false; }]>,
-    InterfaceMethod<"Rows of the result of which each piece of a GPU's may write some; 1: it writes all.", "int64_t", "getRowExtent",
-      (ins), "", [{ return 1; }]>,
     InterfaceMethod<"The loops over one piece.", "void", "emitSerial",
       (ins "::divisi::codegen::ScalarBuilder &":$builder, "const ::divisi::codegen::SerialPiece &":$piece,
            "::divisi::codegen::Load":$load, "::mlir::Value":$result)>

@@ -12,14 +12,9 @@ namespace divisi::codegen {
 /// The element of an operand at an index.
 using Load = llvm::function_ref<mlir::Value(unsigned operand, mlir::ValueRange index)>;
 
-/// The piece of a serial operation that one thread computes: [begin, end) of its parallel extent, and of its
-/// independent rows either all or `rows` from `firstRow` on; then `end` is `begin` + `each`, and `begin` a multiple of
-/// `each`.
+/// The piece of a serial operation that one thread computes: [begin, end) of its parallel extent.
 struct SerialPiece {
   mlir::Value begin, end;
-  mlir::Value firstRow = {};
-  int64_t rows = 0, each = 1;
-  bool isOfRows() const { return firstRow != nullptr; }
 };
 
 /// An iteration space, outermost dimension first. The dimensions that are not reduced are those of the result, in

@@ -39,6 +39,10 @@ std::vector<GradientSample> shapes() {
       std::string type = std::string("5x") + columns + "xf64";
       one(op, {type}, type, "dim = 1 : i64");
     }
+  for (const char *type : {"64x19xf64", "66x7xf64", "24x40xf64"}) { // a part of a warp, if all parts have a row
+    one("softmax", {type}, type, "dim = 1 : i64");
+    one("log_softmax", {type}, type, "dim = 1 : i64");
+  }
   one("layer_norm", {"9x768xf64", "768xf64", "768xf64"}, "9x768xf64", "dim = 1 : i64, epsilon = 1.0e-5 : f64");
   one("rms_norm", {"3x2048xf64", "2048xf64"}, "3x2048xf64", "dim = 1 : i64, epsilon = 1.0e-5 : f64");
   one("cross_entropy", {"130x31xf64", "130xi64"}, "130xf64", "");
@@ -57,6 +61,17 @@ std::vector<GradientSample> shapes() {
   one("reduce_max", {"6x9x200xf64"}, "6x9xf64", "dims = array<i64: 2>");
   one("reduce_sum", {"8x6x15x15xf64"}, "6xf64", "dims = array<i64: 0, 2, 3>");
   one("reduce_min", {"50000xf64"}, "f64", "dims = array<i64: 0>");
+  for (const char *x : {"6200x19xf64", "40000x3xf64", "4099x21xf64"}) { // rows side by side, and those that are left
+    std::string columns = std::string(x).substr(std::string(x).find('x') + 1);
+    one("reduce_sum", {x}, columns, "dims = array<i64: 0>");
+    one("reduce_max", {x}, columns, "dims = array<i64: 0>");
+  }
+  one("reduce_max", {"65537xf64"}, "f64", "dims = array<i64: 0>");
+  one("reduce_sum", {"4099x3x5xf64"}, "3xf64", "dims = array<i64: 2, 0>");
+  all.push_back({"concat", function({"64x4x16xf64", "64x64xf64"}, "64x128xf64",
+                                    "%0 = graph.reshape %a : (tensor<64x4x16xf64>) -> tensor<64x64xf64>\n"
+                                    "%r = graph.concat %0, %b {dim = 1 : i64} : (tensor<64x64xf64>, tensor<64x64xf64>) "
+                                    "-> tensor<64x128xf64>")});
   all.push_back({"batch_norm", function({"8x6x9x9xf64", "6xf64", "6xf64"}, "8x6x9x9xf64",
                                         "%r, %m, %v = graph.batch_norm %a, %b, %c {dim = 1 : i64, epsilon = 1.0e-5 : "
                                         "f64} : (tensor<8x6x9x9xf64>, tensor<6xf64>, tensor<6xf64>) -> "
@@ -95,6 +110,28 @@ std::vector<GradientSample> shapes() {
   one("scatter_add", {"40x70xf64", "50xi64", "50x70xf64"}, "40x70xf64", "dim = 0 : i64");
   one("scatter_add", {"40x72xf64", "7x8xi64", "7x8x72xf64"}, "40x72xf64", "dim = 0 : i64");
   one("scatter_add", {"2x9x3xf64", "16xi64", "2x16x3xf64"}, "2x9x3xf64", "dim = 1 : i64");
+  // More indices than a block looks at together, rows of one to many pieces, few and many rows for a block.
+  auto scatter = [&](const std::string &op, const std::vector<std::string> &in, const std::string &out,
+                     const std::string &attributes, int64_t modulo) {
+    one(op, in, out, attributes);
+    all.back().modulo = modulo;
+  };
+  scatter("scatter_add", {"1500x8xf64", "5001xi64", "5001x8xf64"}, "1500x8xf64", "dim = 0 : i64", 1700);
+  scatter("scatter_add", {"3x1100xf64", "4096xi64", "4096x1100xf64"}, "3x1100xf64", "dim = 0 : i64", 4);
+  scatter("scatter_add", {"2x600x5xf64", "2100xi64", "2x2100x5xf64"}, "2x600x5xf64", "dim = 1 : i64", 41);
+  scatter("scatter_add", {"700xf64", "4100xi64", "4100xf64"}, "700xf64", "dim = 0 : i64", 3);
+  // Each element compared with the indices, a line of them for a thread, rows of a table, and slices.
+  for (std::string combine : {"add", "assign", "mul"}) {
+    std::string more = ", combine = #graph<combine " + combine + ">";
+    scatter("scatter_elements", {"90x64xf64", "90x2xi64", "90x2xf64"}, "90x64xf64", "dim = 1 : i64" + more, 65);
+    scatter("scatter_elements", {"12x30x7xf64", "5x11x7xi64", "5x11x7xf64"}, "12x30x7xf64", "dim = 1 : i64" + more, 31);
+    scatter("scatter_elements", {"40x30xf64", "17x25xi64", "17x25xf64"}, "40x30xf64", "dim = 0 : i64" + more, 41);
+    scatter("scatter_nd", {"3x20x9xf64", "3x11x1xi64", "3x11x9xf64"}, "3x20x9xf64", "batch_dims = 1 : i64" + more, 21);
+  }
+  scatter("scatter_elements", {"300xf64", "700xi64", "700xf64"}, "300xf64",
+          "dim = 0 : i64, combine = #graph<combine add>", 301);
+  scatter("scatter_nd", {"6x20x9xf64", "50x2xi64", "50x9xf64"}, "6x20x9xf64",
+          "batch_dims = 0 : i64, combine = #graph<combine add>", 7);
   return all;
 }
 

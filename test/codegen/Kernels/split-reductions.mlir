@@ -1,4 +1,5 @@
 // RUN: divisi-opt %s --split-reductions | FileCheck %s
+// RUN: divisi-opt %s --split-reductions=for-gpu | FileCheck %s --check-prefix=GPU
 
 // 16 partial sums, for any number of threads.
 // CHECK-LABEL: func.func @rows
@@ -43,4 +44,35 @@ func.func @untouched(%small: tensor<256x64xf32>, %x: tensor<4096x64xf32>, %prime
   %2 = graph.reduce_sum %prime {dims = array<i64: 0>} : (tensor<4099x64xf32>) -> tensor<64xf32>
   %3 = graph.reduce_prod %x {dims = array<i64: 0>} : (tensor<4096x64xf32>) -> tensor<64xf32>
   return %0, %1, %2, %3 : tensor<64xf32>, tensor<4096xf32>, tensor<64xf32>, tensor<64xf32>
+}
+
+// GPUs get enough partial results for all multiprocessors. 1,024 columns: 8 blocks for each part.
+// GPU-LABEL: func.func @wide
+// GPU-NEXT: graph.reshape %arg0 : (tensor<65536x1024xf32>) -> tensor<128x512x1024xf32>
+// GPU-NEXT: graph.reduce_sum %{{.*}} {dims = array<i64: 1>}
+// GPU-NEXT: graph.reduce_sum %{{.*}} {dims = array<i64: 0>} : (tensor<128x1024xf32>) -> tensor<1024xf32>
+// GPU: graph.reshape %arg0 : (tensor<65536x1024xf32>) -> tensor<1024x65536xf32>
+// GPU-NEXT: graph.reduce_max %{{.*}} {dims = array<i64: 1>} : (tensor<1024x65536xf32>) -> tensor<1024xf32>
+// GPU-NEXT: graph.reduce_max %{{.*}} {dims = array<i64: 0>} : (tensor<1024xf32>) -> tensor<f32>
+func.func @wide(%x: tensor<65536x1024xf32>) -> (tensor<1024xf32>, tensor<f32>) {
+  %0 = graph.reduce_sum %x {dims = array<i64: 0>} : (tensor<65536x1024xf32>) -> tensor<1024xf32>
+  %1 = graph.reduce_max %x {dims = array<i64: 0, 1>} : (tensor<65536x1024xf32>) -> tensor<f32>
+  return %0, %1 : tensor<1024xf32>, tensor<f32>
+}
+
+// Eight rows of 19 columns are one of 152, which are added up in the end; the last row is added apart.
+// GPU-LABEL: func.func @odd
+// GPU-NEXT: %[[M:.*]] = graph.slice %arg0 {starts = array<i64: 0, 0>, {{.*}}} : (tensor<65537x19xf32>) -> tensor<65536x19xf32>
+// GPU-NEXT: graph.reshape %[[M]] : (tensor<65536x19xf32>) -> tensor<8192x152xf32>
+// GPU-NEXT: graph.reshape %{{.*}} : (tensor<8192x152xf32>) -> tensor<256x32x152xf32>
+// GPU-NEXT: graph.reduce_sum %{{.*}} {dims = array<i64: 1>} : (tensor<256x32x152xf32>) -> tensor<256x152xf32>
+// GPU-NEXT: graph.reduce_sum %{{.*}} {dims = array<i64: 0>} : (tensor<256x152xf32>) -> tensor<152xf32>
+// GPU-NEXT: graph.reshape %{{.*}} : (tensor<152xf32>) -> tensor<8x19xf32>
+// GPU-NEXT: graph.reduce_sum %{{.*}} {dims = array<i64: 0>} : (tensor<8x19xf32>) -> tensor<19xf32>
+// GPU-NEXT: %[[L:.*]] = graph.slice %arg0 {starts = array<i64: 65536, 0>, {{.*}}} : (tensor<65537x19xf32>) -> tensor<1x19xf32>
+// GPU-NEXT: %[[R:.*]] = graph.reduce_sum %[[L]]
+// GPU-NEXT: graph.add %{{.*}}, %[[R]]
+func.func @odd(%x: tensor<65537x19xf32>) -> tensor<19xf32> {
+  %0 = graph.reduce_sum %x {dims = array<i64: 0>} : (tensor<65537x19xf32>) -> tensor<19xf32>
+  return %0 : tensor<19xf32>
 }
