@@ -45,6 +45,7 @@ def suites(build):
     answers = [python, str(SOURCE / "test/models/plans.py"), "--divisi", divisi]
     models = [python, str(SOURCE / "test/models/check.py"), "--divisi", divisi]
     pipelines = [python, str(SOURCE / "test/models/pipelines.py"), "--divisi", divisi]
+    scaled = [str(SOURCE / f"test/models/{model}/model.onnx") for model in ("mlp", "lenet", "resnet_tiny", "inception_tiny", "unet_tiny")]
     graphs, texts = ([python, str(SOURCE / "test/fuzz" / name), "--divisi", divisi] for name in ("graphs.py", "texts.py"))
     return {
         "quick": [
@@ -150,6 +151,7 @@ def suites(build):
             Suite("gpu-all", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build), "--all"]),
             Suite("ptx-interpreted-all", [python, str(SOURCE / "test/gpu/ptx_interpreted.py"), "--build", str(build), "--all"]),
             Suite("machine-code", [python, str(SOURCE / "test/gpu/machine_code.py"), "--divisi", divisi, "--limits"]),
+            Suite("machine-code-models", [python, str(SOURCE / "test/gpu/machine_code.py"), "--divisi", divisi, "--limits", "--batch", "16384", "--rows", "5", *scaled]),
             Suite("never-worse", [*answers, "--only", "never_worse"]),  # some 300 searches
             Suite("memory-of-microbatches", [*answers, "--only", "memory_of_microbatches"]),
             Suite("pipelines-when-memory-is-short", [*answers, "--only", "pipelines_when_memory"]),

@@ -2,6 +2,9 @@
 """Kernels of GPT-2 small, BERT base and ResNet-50 in bf16 as machine code for an H100, and how fast they can be by an estimate.
 
     machine_code.py --divisi build/bin/divisi [--only gpt2] [--limits] [--rows 20]
+    machine_code.py --divisi build/bin/divisi [--limits] [--rows 5] --batch 4096 FILE.onnx ...
+
+With files: their kernels instead, with batches of another size.
 
 Needs ptxas (CUDA Toolkit) and nvdisasm (Toolkit, or `pip install nvidia-cuda-nvdisasm`), on the PATH or in CUDA_HOME; no GPU, no PyTorch. One
 line for each kernel, those that take most of the step first: launches, MB that one moves (inputs and outputs once), threads of a block,
@@ -21,13 +24,16 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "benchmark"), str(HERE.parent / "models"), str(HERE.parents[1] / "examples/large-graphs")]
 import make_graph  # noqa: E402
+import onnx  # noqa: E402
 import ptx_thread  # noqa: E402
 import roofline  # noqa: E402
 import sass  # noqa: E402
+from onnx import numpy_helper  # noqa: E402
 from tensors import bytes_of, elements_of  # noqa: E402
 
-LARGE = 100e6  # bytes: kernels that move more have loads of at least LOAD bytes
-LOAD = 8
+LARGE = 100e6  # bytes: of what kernels move that move more, at most NARROW is loaded by fewer than roofline.LOAD bytes at a time
+NARROW, HALF = 0.1, 0.5  # or they reach this share of the roofline
+SLOW, LEAST = 200e-6, 1 / 12  # s: kernels that take longer reach this share of the roofline
 SMALL = 10e6  # bytes: kernels that move less are not held to a share of the roofline
 ELEMENTWISE = 0.75  # of the roofline, all large kernels of the transformers together
 NORM = 1.5  # times the bytes of a batch norm at BANDWIDTH
@@ -54,6 +60,41 @@ MODELS = {
     "bert": ("gpt --vocab 30522 --seq 128 --gelu erf", 32, ["adamw"], bert),
     "resnet50": ("wide-resnet --width 1", 256, ["sgd", "--momentum", "0.9"], None),
 }
+
+
+def rebatch(path, batch, to):
+    """Writes a model with another number of samples: the first dimension of its inputs, and shapes that begin with it."""
+    model = onnx.load(path)
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    inputs = [value.type.tensor_type.shape.dim for value in model.graph.input if value.name not in weights]
+    old = inputs[0][0].dim_value
+    for shape in inputs:
+        if len(shape) and shape[0].dim_value == old:
+            shape[0].dim_value = batch
+    constants = {node.output[0]: node.attribute[0].t for node in model.graph.node if node.op_type == "Constant" and node.attribute[0].HasField("t")}
+    for node in model.graph.node:
+        tensor = {**weights, **constants}.get(node.input[1]) if node.op_type in ("Reshape", "Expand") else None
+        shape = None if tensor is None else numpy_helper.to_array(tensor).copy()
+        if shape is not None and shape.size and shape[0] == old:
+            shape[0] = batch
+            tensor.CopyFrom(numpy_helper.from_array(shape, tensor.name))
+    del model.graph.value_info[:]
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    onnx.save(model, to)
+
+
+def compile_file(divisi, path, batch, folder):
+    """As compile_model, for a file; a text if it cannot be compiled."""
+    name = path.parent.name if path.name == "model.onnx" else path.stem
+    model = folder / f"{name}.onnx"
+    rebatch(path, batch, model)
+    for level in "ptx", "exec":
+        command = [divisi, "compile", model, "--target", "cuda", "--cuda-arch", "90", "--precision", "bf16", "--optimizer", "adamw", "--emit", level]
+        done = subprocess.run(list(map(str, [*command, "-o", folder / f"{name}.{level}"])), capture_output=True, text=True)
+        if done.returncode:
+            return done.stderr.strip()[-300:]
+    return folder / f"{name}.ptx", folder / f"{name}.exec"
 
 
 def compile_model(divisi, name, folder):
@@ -126,18 +167,23 @@ def show(name, rows, library, most):
 
 def check(name, rows):
     """What is wrong, one text for each limit; None where it is kept."""
-    large = [row for row in rows if row[2] >= SMALL]
-    share = sum(r[1] * r[2] for r in large) / roofline.BANDWIDTH / sum(r[1] * r[4].seconds for r in large)
-    narrow = [f"{row[0]}: {row[4].widest} bytes, {row[3]}" for row in rows if row[2] > LARGE and row[4].widest < LOAD]
+    narrow = [f"{r[0]}: {r[4].narrow:.0%}, {r[3]}" for r in rows if r[2] > LARGE and r[4].narrow > NARROW and r[4].seconds * HALF > r[2] / roofline.BANDWIDTH]
     empty = [row[0] for row in rows if not row[4].accesses]
-    yield "no kernel over 100 MB with loads under 8 bytes", narrow
+    slow = [f"{r[0]}: {1e6 * r[4].seconds:.0f} us, {r[3]}" for r in rows if r[4].seconds > max(SLOW, r[2] / roofline.BANDWIDTH / LEAST)]
+    yield "no kernel over 100 MB at less than half of the roofline with loads under 8 bytes", narrow
     yield "no empty launch", empty
+    yield "no slow kernel under a twelfth of the roofline", slow
+    yield "no thread of millions of instructions", [f"{row[0]}: {row[3]}" for row in rows if row[4].cut]
+    if name not in MODELS:
+        return
     if name == "resnet50":
         norms = [row for row in rows if "BatchNorm" in row[3]]
         times = sum(r[1] * r[4].seconds for r in norms) / (sum(r[1] * r[2] for r in norms) / roofline.BANDWIDTH)
         print(f"{name}: kernels of batch norms take {times:.2f} times their bytes at {roofline.BANDWIDTH / 1e12} TB/s")
         yield "batch norm within 1.5 times its bytes", [] if times <= NORM else [f"{times:.2f}"]
     else:
+        large = [row for row in rows if row[2] >= SMALL]
+        share = sum(r[1] * r[2] for r in large) / roofline.BANDWIDTH / sum(r[1] * r[4].seconds for r in large)
         yield "elementwise kernels at 75 % of the roofline", [] if share >= ELEMENTWISE else [f"{share:.0%}"]
 
 
@@ -146,6 +192,8 @@ def main():
     parser.add_argument("--divisi", type=pathlib.Path, required=True)
     parser.add_argument("--only", choices=MODELS, action="append")
     parser.add_argument("--limits", action="store_true")
+    parser.add_argument("files", type=pathlib.Path, nargs="*", metavar="FILE", help="models with a batch of known size")
+    parser.add_argument("--batch", type=int, default=4096, help="the size for these files")
     parser.add_argument("--rows", type=int, default=20)
     parser.add_argument("--out", type=pathlib.Path, help="where to keep the models, PTX and machine code")
     options = parser.parse_args()
@@ -155,8 +203,13 @@ def main():
     passed = failed = 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.out or pathlib.Path(temporary)
-        for name in options.only or MODELS:
-            ptx, step = compile_model(options.divisi, name, folder)
+        for model in options.files or options.only or MODELS:
+            name = model if model in MODELS else model.parent.name if model.name == "model.onnx" else model.stem
+            compiled = compile_model(options.divisi, name, folder) if name == model else compile_file(options.divisi, model, options.batch, folder)
+            if isinstance(compiled, str):
+                print(f"skipped: {name}: {compiled}")
+                continue
+            ptx, step = compiled
             rows = sorted(kernels(ptx, folder), key=lambda row: -row[1] * row[4].seconds)
             show(name, rows, library_calls(step), options.rows)
             for what, wrong in check(name, rows) if options.limits else ():

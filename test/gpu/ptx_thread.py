@@ -1,7 +1,7 @@
 """One thread of a PTX kernel, as far as its control flow and its addresses go: whole numbers are computed, floats are not.
 
 What is read from memory is unknown, and so is all that follows from it; a branch on it is not taken. Whole numbers of 64 bits are taken to
-be indices, which are spread over a range.
+be indices, which are spread over a range. Words of shared memory are what the thread wrote there, or zero, and a shuffle gives it its own.
 """
 
 import re
@@ -51,6 +51,10 @@ def read(text):
     return kernels
 
 
+def is_whole(kind):
+    return kind[0] in "usb" and kind[:2] != "bf"
+
+
 def signed(value, bits):
     return value - (1 << bits) if value >> (bits - 1) else value
 
@@ -72,7 +76,7 @@ class Thread:
     def __init__(self, kernel, block, thread, accesses, steps=MOST_STEPS):
         self.kernel, self.accesses, self.thread = kernel, accesses, thread
         self.values = {"%tid.x": thread, "%ctaid.x": block, "%ntid.x": kernel.threads}
-        self.counts = {}
+        self.counts, self.shared, self.names = {}, {}, {}
         self.steps = self.run(steps)
 
     def value(self, operand, bits=64):
@@ -81,7 +85,8 @@ class Thread:
         try:
             return int(operand, 0) & ((1 << bits) - 1)
         except ValueError:
-            return None  # a float, or a name
+            pass
+        return None if operand[0].isdigit() else self.names.setdefault(operand, (len(self.names) + 1) << 24)  # a float, or memory of a block
 
     def run(self, most):
         at, steps, lines = 0, 0, self.kernel.lines
@@ -112,7 +117,13 @@ class Thread:
         base, _, offset = memory.strip("[]").partition("+")
         address = self.value(base)
         access.first.setdefault(self.thread, None if address is None else address + int(offset or 0))
-        if opcode[0] == "l":
+        if access.space == "shared" and opcode.endswith("b32") and address is not None:
+            places = [address + int(offset or 0) + 4 * i for i in range(len(registers))]
+            if opcode[0] == "s":
+                self.shared.update(zip(places, map(self.value, registers)))
+            else:
+                self.values.update({register: self.shared.get(place, 0) for register, place in zip(registers, places)})
+        elif opcode[0] == "l":
             for i, register in enumerate(registers):
                 self.values[register] = 2654435761 * (address // 8 + i) % INDICES if address and opcode.endswith("b64") else None
 
@@ -122,7 +133,9 @@ class Thread:
             return self.predicate(parts, operands)
         if name == "mov" and operands[0][0] == "{":
             return None
-        bits = int(re.sub(r"\D", "", kind) or 64) if kind[0] in "usb" else 0
+        if name == "shfl":
+            return self.value(operands[0], 32)
+        bits = int(re.sub(r"\D", "", kind) or 64) if is_whole(kind) else 0
         if not bits:
             return self.value(operands[0]) if name == "cvta" else None
         arguments = [self.value(operand, bits) for operand in operands]
@@ -142,6 +155,8 @@ class Thread:
             result = (arguments[0] * arguments[1]) >> bits
         elif name == "bfe":
             result = (arguments[0] >> arguments[1]) & ((1 << arguments[2]) - 1)
+        elif name == "popc":
+            result = arguments[0].bit_count()
         elif name in ("not", "neg"):
             result = ~arguments[0] if name == "not" else -arguments[0]
         elif name in BINARY and len(arguments) == 2:
@@ -155,7 +170,7 @@ class Thread:
         if parts[0] == "selp":
             return self.value(operands[0] if self.values.get(operands[2]) else operands[1])
         if parts[0] == "setp":
-            if kind[0] not in "usb" or parts[1] not in COMPARE:
+            if not is_whole(kind) or parts[1] not in COMPARE:
                 return None
             bits = int(kind[1:])
             arguments = [self.value(operand, bits) for operand in operands]

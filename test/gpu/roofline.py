@@ -28,6 +28,7 @@ PIPES = {
     **dict.fromkeys("F2I I2F F2F FRND".split(), ("mufu", 8)),
 }  # fmt: skip
 LAUNCH = 1.5e-6  # s from one kernel of a graph to the next: its blocks begin when the last ones of the one before have ended
+LOAD = 8  # bytes of a load that is wide enough
 SAMPLES = 5  # blocks that are looked at
 LONG, NEIGHBOUR = 20_000, 2_000  # instructions: after this number one block will do; of the thread beside the first one
 
@@ -40,6 +41,8 @@ class Estimate:
     occupancy: float = 0  # resident threads of the most that there can be
     load: int = 0  # bytes of the narrowest and of the widest load whose addresses differ between threads
     widest: int = 0
+    narrow: float = 0  # bytes of loads of fewer than LOAD bytes, of the bytes that the kernel moves
+    cut: bool = False  # a thread was not looked at until its end: the estimate is too low
     flight: int = 0  # bytes of a thread on their way at a time, where most of them are loaded
     instructions: float = 0  # of a thread
     accesses: float = 0  # to global memory, of a thread
@@ -102,20 +105,21 @@ def lines_touched(access):
 
 
 def estimate(kernel, code, blocks, moved):
-    accesses, counts = {}, collections.Counter()
+    accesses, counts, cut = {}, collections.Counter(), False
     samples = min(SAMPLES, blocks)
     for i in range(samples):
         block = (2 * i + 1) * blocks // (2 * samples)
         ran = ptx_thread.Thread(kernel, block, 0, accesses)
         ptx_thread.Thread(kernel, block, 1, accesses, NEIGHBOUR)  # for the distances of addresses
         counts.update(ran.counts)
+        cut = cut or ran.steps >= ptx_thread.MOST_STEPS
         if ran.steps > LONG:
             samples = i + 1
             break
     counts = collections.Counter({line: number / samples for line, number in counts.items()})
     loops = code.loops()
     times = trips(code, loops, counts, {line[0] for line in kernel.lines})
-    e = Estimate(blocks, kernel.threads, code.registers, instructions=sum(times))
+    e = Estimate(blocks, kernel.threads, code.registers, instructions=sum(times), cut=cut)
     allocated = math.ceil(max(1, code.registers) / 8) * 8 * kernel.threads
     resident = max(1, min(BLOCKS, THREADS // kernel.threads, REGISTERS // allocated, SHARED // (code.shared + 1024)))
     e.occupancy = resident * kernel.threads / THREADS
@@ -137,6 +141,8 @@ def estimate(kernel, code, blocks, moved):
         touched += lines * counts[line]
         if stride and not access.is_store and counts[line] * access.bytes:
             widths.append(access.bytes)
+            if access.bytes < LOAD:
+                e.narrow += access.bytes * counts[line] * blocks * kernel.threads / max(1, moved)
         e.asked += (access.bytes if stride else 0) * counts[line] * blocks * kernel.threads / max(1, moved)
     e.load, e.widest = min(widths, default=0), max(widths, default=0)
     waiting, e.flight = waits(code, loops, times, cached)
