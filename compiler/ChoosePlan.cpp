@@ -46,7 +46,8 @@ LogicalResult Compilation::searchPlan() {
   OwningOpRef<ModuleOp> whole; // a copy for plan files of pipelines: ordering plans changes the module
   if (free)
     whole = model.module->clone();
-  pipelining::unmarkGradients(*model.module);
+  if (!microbatches.any()) // else these are sums over microbatches
+    pipelining::unmarkGradients(*model.module);
   std::string hash = planning::hashOfModel(*model.module); // when a plan file is read
   auto ranked = rankPlans(*model.module, cluster, options, mayAccumulate ? 0 : 1, *database);
   if (!ranked) {

@@ -77,4 +77,46 @@ def as_compiled(p):
     yield "the plan file costs the same", abs(priced[0] / best["step_ms"] - 1) < 0.02, f"{priced[0]:.4g}, {best['step_ms']:.4g} ms"
 
 
-CASES = [never_worse_with_memory_short, as_compiled]
+def written(p, words, cluster, devices, count):
+    """The step of the best plan for this number of microbatches, and of the plan file that compile writes for the same flags; the second is
+    None where there is no file: a step on one device without microbatches."""
+    file = p.folder / "written.mlir"
+    file.unlink(missing_ok=True)
+    flags = [*words, "--cluster", cluster, "--devices", devices, "--microbatches", count]
+    found = p.plans(*flags)
+    p.run("compile", *flags, "--target", "cuda", "--emit", "plan", "-o", file, codes=(0, 1))
+    if not file.exists():
+        return found, None
+    priced = json.loads(p.run("plan", *words, "--cluster", cluster, "--plan", file, "--json", codes=(0, 3)).stdout)
+    return found, (priced.get("pipelines") or priced["plans"])[0]["step_ms"]
+
+
+def monotone(p, models, devices):
+    for (graph, batch), number in itertools.product(models, devices):
+        words = [p.graph(graph), "--dim", f"batch={batch}", "--optimizer", "adamw"]
+        where, last = f"{graph.split()[0]} on {number}", {}
+        for count in MICROBATCHES:
+            found, priced = written(p, words, f"{number}xh100", number, count)
+            fallen = []
+            for plan in found:
+                name = plan["name"].replace(f" microbatches={count}", "")
+                if plan["microbatches"] == count and "auto" not in name: # a search finds another plan for each number
+                    if plan["step_ms"] < last.get(name, 0) * (1 - 1e-9):
+                        fallen.append(f"{name}: {plan['step_ms']:.4g} after {last[name]:.4g} ms")
+                    last[name] = plan["step_ms"]
+            yield f"{where}, {count} microbatches: no plan takes less time than with fewer", not fallen, "; ".join(fallen)
+            good = priced is None or abs(priced / found[0]["step_ms"] - 1) < 1e-3
+            yield f"{where}, {count} microbatches: the plan file costs the same", good, f"{priced} and {found[0]['step_ms']} ms"
+
+
+def monotone_in_microbatches(p):
+    """What is paid for each microbatch is paid more often with more of them; plans cost what their files cost."""
+    yield from monotone(p, MODELS[:1], [4])
+
+
+def monotone_in_microbatches_of_all(p):
+    """The same for more models and devices."""
+    yield from monotone(p, MODELS, [1, 4, 8])
+
+
+CASES = [never_worse_with_memory_short, as_compiled, monotone_in_microbatches, monotone_in_microbatches_of_all]
