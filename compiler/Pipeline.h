@@ -1,6 +1,7 @@
 #pragma once
 #include "dialects/Dist/StageAxes.h"
 #include "passes/Training/OptimizerSettings.h"
+#include "step/Buckets.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -65,7 +66,7 @@ struct PlanOptions {
   std::string cluster;          // search for the best plan on `devices` of it (on `mesh`, if given)
   int64_t devices = 1;
   bool many() const { return !mesh.empty() || !file.empty() || !cluster.empty(); }
-  int64_t bucketBytes = 1 << 20; // of gradients reduced together: small, so that the first reduction starts early
+  int64_t bucketBytes = step::bucketBytes; // of gradients reduced together
 };
 
 /// Schedules whose steps overlap: an update for every minibatch, or for every batch of several microbatches.

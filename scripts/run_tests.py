@@ -60,7 +60,7 @@ def suites(build):
         ],
         "slow": [  # the longest first
             Suite("pipelines", [*pipelines, "--quick"]),
-            Suite("known-answers", [*answers, "--skip", "never_worse", "--skip", "memory_of_microbatches", "--skip", "pipelines_when_memory", "--skip", "parts_of_pipelines", "--quick"]),
+            Suite("known-answers", [*answers, "--quick"]),
             Suite("devices", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi]),
             Suite("recorded", [python, str(SOURCE / "test/gpu/recorded.py"), "--build", str(build)]),
             Suite("gpu", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build)]),
@@ -153,6 +153,7 @@ def suites(build):
             Suite("machine-code", [python, str(SOURCE / "test/gpu/machine_code.py"), "--divisi", divisi, "--limits"]),
             Suite("machine-code-models", [python, str(SOURCE / "test/gpu/machine_code.py"), "--divisi", divisi, "--limits", "--batch", "16384", "--rows", "5", *scaled]),
             Suite("never-worse", [*answers, "--only", "never_worse"]),  # some 300 searches
+            Suite("same-for-all", [*answers, "--only", "of_all"]),
             Suite("memory-of-microbatches", [*answers, "--only", "memory_of_microbatches"]),
             Suite("pipelines-when-memory-is-short", [*answers, "--only", "pipelines_when_memory"]),
             Suite("parts-of-pipelines", [*answers, "--only", "parts_of_pipelines"]),

@@ -310,7 +310,7 @@ private:
       for (int axis : collective.step.axes)
         axes += (axes.empty() ? "" : "+") + plan.mesh.axes[axis].name;
       Collectives &entry = kinds[std::string(collectiveName(collective.step.kind)) + " over " + axes];
-      entry.count += collective.times;
+      entry.count += collective.leads ? collective.times : 0;
       entry.bytes += collective.bytes * collective.times;
       entry.seconds += collective.seconds * collective.times;
       entry.exposed += collective.waited * collective.times;

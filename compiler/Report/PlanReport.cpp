@@ -188,7 +188,7 @@ json::Object PlanReport::plans() const {
                        {"communication_ms", p.communication * 1e3},
                        {"exposed_ms", p.waited * 1e3},
                        {"overlapped_ms", std::max(0.0, p.communication - p.waited) * 1e3},
-                       {"collectives", (int64_t)p.collectives.size()},
+                       {"collectives", llvm::count_if(p.collectives, [](const auto &c) { return c.leads; })},
                        {"bytes_sent", p.bytesSent},
                        {"bytes_moved", p.traffic},
                        {"memory", describeMemory(p.memory, candidate.planner->problem)}};

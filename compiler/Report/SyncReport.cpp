@@ -83,12 +83,12 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
   const std::vector<bool> leads = leadsToOthers(problem, step, axis);
   for (const Prediction::Collective &collective : step.collectives)
     if (llvm::is_contained(collective.step.axes, axis)) {
-      bytes += bytesSent(linkOf(cluster, mesh, collective.step.axes), collective.step.kind, collective.bytes);
-      waited += collective.waited;
+      bytes += collective.sent * collective.times;
+      waited += collective.waited * collective.times;
       if (collective.operation < 0 || llvm::none_of(problem.ops[collective.operation].results, [&](int tensor) { return leads[tensor]; }))
         continue;
       meetEarly = true;
-      early += collective.waited;
+      early += collective.waited * collective.times;
     }
   // What computation waits for if each of these takes other seconds, by its bytes: they begin one after the other, when
   // their operands are there. Computation ends with the last of these.

@@ -1,6 +1,7 @@
 #pragma once
 #include "dialects/Dist/Dist.h"
 #include "dialects/Graph/Graph.h"
+#include "step/Buckets.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"

@@ -44,7 +44,7 @@ def BucketGradientsPass : Pass<"bucket-gradients", "::mlir::func::FuncOp"> {
     same steps, and the one does not depend on the other. Users of a result move behind the bucket.
   }];
   let dependentDialects = ["::divisi::dist::DistDialect"];
-  let options = [Option<"bucketBytes", "bucket-bytes", "int64_t", "1048576", "size from which on a bucket is closed">];
+  let options = [Option<"bucketBytes", "bucket-bytes", "int64_t", "::divisi::step::bucketBytes", "size from which on a bucket is closed">];
 }
 
 #endif

@@ -1,5 +1,6 @@
 #include "passes/Planning/Cost/StepModel.h"
 
+#include "passes/Planning/Cost/StepCollectives.h"
 #include "step/Liveness.h"
 #include "step/Timeline.h"
 
@@ -21,10 +22,19 @@ struct Piece {
   step::Work work;
   int launches = 1;
   int64_t workspace = 0; // bytes
+  bool call = false;
   std::optional<double> apart; // of an epilogue: bytes that it reads and writes although its call has them at hand
   int at = -1;
   double seconds = 0;
-  int item = -1; // of the timeline
+  int run = -1;
+};
+
+/// What runs on a stream of the device: a piece, or a collective, which may be several that are combined.
+struct Run {
+  int stream;
+  double seconds;
+  int64_t position; // in program order
+  int item = -1;    // of the timeline
 };
 
 /// The streams of a device.
@@ -34,79 +44,30 @@ class Step {
 public:
   Step(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs,
        const Plan &plan, const Expansion &expansion)
-      : problem(problem), groups(groups), fused(fused), costs(costs), mesh(costs.mesh), plan(plan), all(expansion),
-        ready(all.versions.size(), -1), onDemand(problem.ops.size()), follows(all.versions.size()),
+      : problem(problem), groups(groups), fused(fused), costs(costs), mesh(costs.mesh), all(expansion),
+        collectives(problem, groups, costs.mesh, plan, expansion), plan(plan), ready(all.versions.size(), -1),
         made(problem.ops.size()), sent(all.versions.size()) {}
 
   Prediction run() {
     result.operations.assign(problem.ops.size(), 0);
-    findNeeded();
-    findCrossing();
+    result.launches.assign(problem.ops.size(), 0);
     written.resize(all.versions.size());
-    for (auto [v, version] : llvm::enumerate(all.versions))
-      if (version.source >= 0 && needed[v])
-        (version.user >= 0 ? onDemand[version.user] : follows[version.source]).push_back(v);
     for (const FusedProblem::Item &item : fused.items)
       addPieces(item);
     llvm::stable_sort(pieces, [](const Piece &a, const Piece &b) { return a.at < b.at; });
+    addCopies();
     timePieces();
     for (size_t t = 0; t < problem.tensors.size(); ++t)
       if (groups.maker[t] < 0)
-        spread(all.produced[t], -1);
+        spread(all.produced[t]);
     for (Piece &piece : pieces)
       execute(piece);
-    timeline.run();
-    for (auto [collective, operand] : llvm::zip(result.collectives, operands))
-      collective.ready = timeline.end(operand);
-    double now = 0; // of the stream of computation
-    for (const Piece &piece : pieces) {
-      for (int version : piece.reads)
-        await(version, timeline.start(piece.item), now);
-      now = timeline.end(piece.item);
-    }
-    for (auto [output, version] : llvm::zip(problem.outputs, all.outputs))
-      if (groups.maker[output.tensor] >= 0 && !output.seldom)
-        await(version, timeline.end(), now);
-    result.seconds = timeline.end() + repeated;
+    runTimeline();
     measureMemory();
     return std::move(result);
   }
 
 private:
-  /// The versions that every step reads, and what they come from.
-  void findNeeded() {
-    needed.assign(all.versions.size(), false);
-    for (size_t i = 0; i < problem.ops.size(); ++i)
-      if (groups.groupOf[i] >= 0)
-        for (int v : all.operands[i])
-          needed[v] = true;
-    for (auto [output, version] : llvm::zip(problem.outputs, all.outputs))
-      if (!output.seldom)
-        needed[version] = true;
-    for (size_t v = all.versions.size(); v-- > 0;)
-      if (needed[v] && all.versions[v].source >= 0)
-        needed[all.versions[v].source] = true;
-  }
-
-  /// The versions that a message brings to stages with other axes than those of the operation that makes the value:
-  /// only such stages use them.
-  void findCrossing() {
-    crosses.assign(all.versions.size(), false);
-    if (plan.lacking.empty())
-      return;
-    std::vector<bool> near(all.versions.size());
-    for (size_t i = 0; i < problem.ops.size(); ++i)
-      for (int v : all.operands[i]) {
-        int maker = groups.maker[all.versions[v].tensor];
-        bool far = maker >= 0 && plan.lacking[maker] != plan.lacking[i];
-        (far ? crosses : near)[v] = true;
-      }
-    for (int v : all.outputs)
-      near[v] = true;
-    for (size_t v = 0; v < near.size(); ++v)
-      crosses[v] = crosses[v] && !near[v];
-  }
-
   double bytesOf(int version) const {
     const auto &entry = all.versions[version];
     const Problem::Tensor &tensor = problem.tensors[entry.tensor];
@@ -197,13 +158,13 @@ private:
       }
     if (parts.size() == 1)
       for (auto [written, read] : item.overwrites)
-        if (groups.maker[read] >= 0)
-          parts[0].overwrites.push_back({all.produced[written], all.produced[read]});
+        parts[0].overwrites.push_back({all.produced[written], all.produced[read]});
     for (auto [p, piece] : llvm::enumerate(parts)) {
       if (piece.ops.empty())
         continue;
       bool last = p + 1 == parts.size();
       piece.launches = last && fused.launches[item.home()] == 0 ? 0 : 1;
+      piece.call = item.call;
       piece.at = last ? item.at : *llvm::max_element(piece.ops);
       for (int v : piece.reads)
         piece.work.bytes += bytesOf(v);
@@ -217,6 +178,43 @@ private:
       list.push_back(entry);
   }
 
+  /// Renewed states that cannot be computed in the place of the old one: they are copied there at the end, as
+  /// codegen/Kernels/AssignBuffers.cpp does it. A shard that is cut out of a value is written in place, by a kernel
+  /// that moves as many bytes.
+  void addCopies() {
+    copied.resize(all.versions.size());
+    std::vector<int> writer(all.versions.size(), -1), reader(all.versions.size(), -1); // pieces; the last one
+    for (auto [p, piece] : llvm::enumerate(pieces)) {
+      for (int v : piece.writes)
+        writer[v] = p;
+      for (int v : piece.reads) {
+        reader[v] = p;
+        if (auto viewed = memory.find(v); viewed != memory.end())
+          for (int source : viewed->second)
+            reader[source] = p;
+      }
+      for (int op : piece.ops)
+        for (int v : collectives.onDemand[op])
+          reader[all.versions[v].source] = p;
+    }
+    for (auto [output, version] : llvm::zip(problem.outputs, all.outputs)) {
+      if (output.state < 0 || output.seldom || groups.maker[output.tensor] < 0)
+        continue;
+      const int old = all.produced[output.state], made = writer[version];
+      if (made >= 0 && mayLieAt(pieces[made], version, old, reader[old] < made, made < reader[old]))
+        continue;
+      copied[version] = made >= 0 || !collectives.of(version).empty();
+      Piece &copy = pieces.emplace_back();
+      copy.ops.push_back(groups.maker[output.tensor]);
+      copy.reads.push_back(version);
+      copy.work.bytes = 2 * bytesOf(version);
+      copy.at = problem.ops.size();
+    }
+  }
+  static bool mayLieAt(const Piece &piece, int version, int old, bool unread, bool readLater) {
+    return !piece.call && !readLater && (unread || llvm::is_contained(piece.overwrites, std::pair(version, old)));
+  }
+
   /// The time of every piece; that of its last operation is all of it.
   void timePieces() {
     for (Piece &piece : pieces) {
@@ -224,7 +222,9 @@ private:
       step::Work timed = piece.work;
       if (piece.apart)
         timed.flops = 0, timed.bytes -= *piece.apart;
-      piece.seconds = costs.prices.seconds(timed, problem.ops[home].precision, piece.apart ? 0 : piece.launches);
+      const int launches = piece.apart ? 0 : piece.launches;
+      piece.seconds = costs.prices.seconds(timed, problem.ops[home].precision, launches);
+      result.launches[home] += launches;
       result.operations[home] += piece.seconds;
       result.compute += piece.seconds * problem.ops[home].repeats;
       result.traffic += timed.bytes * problem.ops[home].repeats;
@@ -232,83 +232,150 @@ private:
     }
   }
 
+  int addRun(int stream, double seconds) {
+    runs.push_back({stream, seconds, (int64_t)position++});
+    waits.emplace_back();
+    return runs.size() - 1;
+  }
+  /// `later` starts no sooner than `earlier` ends; -1: it is there from the beginning.
+  void wait(int earlier, int later) {
+    if (earlier >= 0)
+      waits[later].push_back(earlier);
+  }
+
   /// Starts the reshards that follow from a version, as soon as it is there.
-  void spread(int version, int operation) {
-    for (int next : follows[version]) {
-      communicate(next, operation);
-      spread(next, operation);
+  void spread(int version) {
+    for (int next : collectives.follows[version]) {
+      communicate(next);
+      spread(next);
     }
   }
 
-  void communicate(int version, int operation) {
+  void communicate(int version) {
     const auto &entry = all.versions[version];
-    const auto &before = all.versions[entry.source].sharding;
     int done = ready[entry.source];
-    int64_t local = localBytes(problem.tensors[entry.tensor], mesh, before);
-    const double times = repeatsOf(version);
-    const Sharding &after = entry.sharding;
-    const Sharding collected =
-        crosses[version] ? sentSharding(before, after, problem.tensors[entry.tensor].shape, mesh) : after;
-    for (const ReshardStep &step : planReshard(before, collected)) {
-      int64_t bytes = bytesOfStep(mesh, step, local);
-      if (step.kind == ReshardStep::Kind::slice)
-        continue;
-      double seconds = costs.step(step, bytes);
-      int item = timeline.add(communicating, seconds);
-      timeline.wait(done, item);
-      operands.push_back(done);
+    for (const StepCollectives::Entry &collective : collectives.of(version)) {
+      int run = runFor(collective);
+      wait(done, run);
       if (entry.user >= 0)
-        timeline.wait(last, item);
-      done = item;
-      result.communication += seconds * times;
-      result.bytesSent += costs.bytesSent(step, bytes) * times;
-      items.push_back(item);
-      result.collectives.push_back({version, step, bytes, 0, seconds, 0, operation, times});
+        wait(last, run);
+      membersOf[run].push_back({&collective, done});
+      done = run;
     }
     ready[version] = done;
   }
 
-  /// Times that a step makes a version by communication: for each use in a microbatch, or when its value is there.
-  int64_t repeatsOf(int version) const {
-    const auto &entry = all.versions[version];
-    return entry.user >= 0 ? problem.ops[entry.user].repeats : problem.tensors[entry.tensor].repeats;
+  /// The run of a collective. That of a bucket starts at the position of the last member.
+  int runFor(const StepCollectives::Entry &collective) {
+    int *known = nullptr;
+    int64_t bytes = collective.bytes;
+    if (collective.bucket >= 0) {
+      bytes = collectives.bucket(collective.bucket).bytes;
+      known = &bucketRuns.try_emplace(collective.bucket, -1).first->second;
+      if (*known >= 0) {
+        runs[*known].position = position++;
+        return *known;
+      }
+    }
+    int run = addRun(communicating, costs.step(collective.step, bytes));
+    if (known)
+      *known = run;
+    return run;
+  }
+
+  /// What runs in the order of its positions, as far as buckets allow: the users of early members move behind them.
+  void runTimeline() {
+    std::vector<int> order(runs.size());
+    if (collectives.anyCombined()) {
+      std::vector<int64_t> positions;
+      for (const Run &run : runs)
+        positions.push_back(run.position);
+      order = step::sortByPosition(positions, waits);
+    } else {
+      std::iota(order.begin(), order.end(), 0);
+    }
+    for (int run : order) {
+      runs[run].item = timeline.add(runs[run].stream, runs[run].seconds);
+      for (int earlier : waits[run])
+        timeline.wait(runs[earlier].item, runs[run].item); // none in a circle, where it does not wait
+    }
+    timeline.run();
+    for (int run : order)
+      if (auto members = membersOf.find(run); members != membersOf.end())
+        for (auto [collective, operand] : members->second)
+          addCollective(*collective, operand, run);
+    llvm::stable_sort(pieces, [&](const Piece &a, const Piece &b) { return itemOf(a.run) < itemOf(b.run); });
+    double now = 0; // of the stream of computation
+    for (const Piece &piece : pieces) {
+      for (int version : piece.reads)
+        await(version, timeline.start(itemOf(piece.run)), now);
+      now = timeline.end(itemOf(piece.run));
+    }
+    for (auto [output, version] : llvm::zip(problem.outputs, all.outputs))
+      if (groups.maker[output.tensor] >= 0 && !output.seldom)
+        await(version, timeline.end(), now);
+    result.seconds = timeline.end() + repeated;
+  }
+  int itemOf(int run) const { return run < 0 ? -1 : runs[run].item; }
+
+  /// Of a bucket, a member has its part by bytes.
+  void addCollective(const StepCollectives::Entry &entry, int operand, int run) {
+    double share = 1;
+    int64_t bytes = entry.bytes;
+    Prediction::Collective collective{entry.version, entry.step, entry.bytes};
+    if (entry.bucket >= 0) {
+      const StepCollectives::Bucket &bucket = collectives.bucket(entry.bucket);
+      bytes = bucket.bytes;
+      share = bytes > 0 ? (double)entry.bytes / (double)bytes : 1.0 / bucket.members;
+      collective.together = bucket.members;
+      collective.leads = items.empty() || items.back() != itemOf(run);
+    }
+    collective.ready = timeline.end(itemOf(operand));
+    collective.seconds = runs[run].seconds * share;
+    collective.sent = costs.bytesSent(entry.step, bytes) * share;
+    collective.operation = entry.operation;
+    collective.times = (double)entry.times;
+    result.communication += collective.seconds * collective.times;
+    result.bytesSent += collective.sent * collective.times;
+    items.push_back(itemOf(run));
+    shares.push_back(share);
+    result.collectives.push_back(std::move(collective));
   }
 
   /// The computation that has ended `now` waits for a version, until `start` at most. What communicates meanwhile is
   /// exposed: the collective that makes the version, and those before it on its stream.
   void await(int version, double start, double &now) {
-    const double begin = now, end = std::min(timeline.end(ready[version]), start);
+    const int item = itemOf(ready[version]);
+    const double begin = now, end = std::min(timeline.end(item), start);
     if (end <= begin)
       return;
     now = end;
-    const double times = (double)repeatsOf(version);
+    const double times = (double)collectives.repeatsOf(version);
     result.waited += (end - begin) * times;
     repeated += (end - begin) * (times - 1);
-    for (size_t c = llvm::upper_bound(items, ready[version]) - items.begin();
-         c-- > 0 && timeline.end(items[c]) > begin;) {
+    for (size_t c = llvm::upper_bound(items, item) - items.begin(); c-- > 0 && timeline.end(items[c]) > begin;) {
       Prediction::Collective &collective = result.collectives[c];
-      collective.waited += (std::min(timeline.end(items[c]), end) - std::max(timeline.start(items[c]), begin)) * times /
-                           collective.times;
+      collective.waited += (std::min(timeline.end(items[c]), end) - std::max(timeline.start(items[c]), begin)) *
+                           shares[c] * times / collective.times;
     }
   }
 
   void execute(Piece &piece) {
-    for (int op : piece.ops) {
-      for (int version : onDemand[op])
+    for (int op : piece.ops)
+      for (int version : collectives.onDemand[op])
         if (!sent[version]) {
           sent[version] = true;
-          communicate(version, op);
+          communicate(version);
         }
-    }
-    last = piece.item = timeline.add(computing, piece.seconds);
+    last = piece.run = addRun(computing, piece.seconds);
     for (int version : piece.reads)
-      timeline.wait(ready[version], piece.item);
+      wait(ready[version], piece.run);
     for (int op : piece.ops)
       if (!made[op]) {
         made[op] = true;
         for (int tensor : problem.ops[op].results) {
-          ready[all.produced[tensor]] = piece.item;
-          spread(all.produced[tensor], op);
+          ready[all.produced[tensor]] = piece.run;
+          spread(all.produced[tensor]);
         }
       }
   }
@@ -332,9 +399,11 @@ private:
         dies[version] = end;
     // A version is made with its source or for its user, and its source lives until then.
     for (auto [v, version] : llvm::enumerate(all.versions))
-      if (version.source >= 0 && needed[v]) {
+      if (version.source >= 0 && collectives.needed[v]) {
         stored[v] = true;
         born[v] = version.user >= 0 ? version.user : std::max(born[version.source], 0);
+        if (auto list = collectives.of(v); !list.empty() && list.back().bucket >= 0)
+          born[v] = std::max(born[v], collectives.bucket(list.back().bucket).operation);
         if (dies[v] >= 0)
           dies[version.source] = std::max(dies[version.source], born[v]);
       }
@@ -348,7 +417,7 @@ private:
       const Problem::Tensor &tensor = problem.tensors[version.tensor];
       double bytes = localBytes(tensor, mesh, version.sharding);
       if (version.source < 0 && tensor.named()) {
-        if (needed[v] && counted.insert(tensor.name).second)
+        if (collectives.needed[v] && counted.insert(tensor.name).second)
           (tensor.role == Role::parameter ? result.memory.parameters
            : tensor.role == Role::moment  ? result.memory.moments
            : tensor.role == Role::input   ? result.memory.inputs
@@ -357,7 +426,7 @@ private:
       }
       if (tensor.splat || dies[v] < 0 || !stored[v] || place[v] != (int)v)
         continue; // lives in kernels, or in the place of another
-      if (renews[version.tensor] && dies[v] == (int)end && born[v] >= 0)
+      if (renews[version.tensor] && dies[v] == (int)end && born[v] >= 0 && !copied[v])
         dies[v] = born[v]; // takes the place of the old state
       live.add(std::max(born[v], 0), std::max({dies[v], born[v], 0}), bytes);
     }
@@ -384,8 +453,9 @@ private:
     for (const Piece &piece : pieces)
       for (auto [written, read] : piece.overwrites) {
         int old = place[read];
-        if (place[written] != written || !stored[written] || !stored[read] || dies[old] != piece.at || dies[written] < 0 ||
-            bytesOf(written) != bytesOf(read) || renews[all.versions[written].tensor])
+        if (groups.maker[all.versions[read].tensor] < 0 || place[written] != written || !stored[written] ||
+            !stored[read] || dies[old] != piece.at || dies[written] < 0 || bytesOf(written) != bytesOf(read) ||
+            (renews[all.versions[written].tensor] && !copied[written]))
           continue;
         place[written] = old;
         dies[old] = dies[written];
@@ -415,19 +485,20 @@ private:
               shared[source] = true;
         }
     for (auto [v, version] : llvm::enumerate(all.versions))
-      if (version.source >= 0 && version.user >= 0 && needed[v] && repeated(version.user))
+      if (version.source >= 0 && version.user >= 0 && collectives.needed[v] && repeated(version.user))
         shared[version.source] = true;
     for (auto [v, version] : llvm::enumerate(all.versions)) {
       const int maker = groups.maker[version.tensor];
       const bool sum = version.source < 0 && maker >= 0 && repeated(maker);
-      if (repeatsOf(v) > 1 || !(shared[v] || sum) || dies[v] < 0)
+      if (collectives.repeatsOf(v) > 1 || !(shared[v] || sum) || dies[v] < 0)
         continue;
       born[v] = first;
       dies[v] = std::max(dies[v], last);
     }
     // A sum is resharded behind the last microbatch, and ends with that.
     for (auto [v, version] : llvm::enumerate(all.versions))
-      if (version.source >= 0 && needed[v] && repeatsOf(v) == 1 && dies[v] > last && born[v] <= last) {
+      if (version.source >= 0 && collectives.needed[v] && collectives.repeatsOf(v) == 1 && dies[v] > last &&
+          born[v] <= last) {
         const int maker = groups.maker[version.tensor];
         if (maker >= 0 && repeated(maker))
           born[v] = last + 1;
@@ -439,22 +510,27 @@ private:
   const FusedProblem &fused;
   const CostModel &costs;
   const Mesh &mesh;
-  const Plan &plan;
   const Expansion &all;
-  std::vector<bool> needed;                    // by version
-  std::vector<bool> crosses;                   // by version
-  std::vector<bool> written;                   // by version: in the middle of an item, to be resharded
-  std::vector<int> ready;                      // by version: the item that makes it; -1: it is there
-  std::vector<int> items;                      // by collective: that of the timeline, ascending
-  std::vector<int> operands;                   // by collective: the item that makes its operand; -1: it is there
-  std::vector<llvm::SmallVector<int, 2>> onDemand, follows;
-  std::vector<bool> made; // by operation
-  std::vector<bool> sent; // by version: made for its user
+  const StepCollectives collectives;
+  const Plan &plan;
+  std::vector<bool> written; // by version: in the middle of an item, to be resharded
+  std::vector<int> ready;    // by version: the run that makes it; -1: it is there
+  std::vector<bool> made;    // by operation
+  std::vector<bool> sent;    // by version: made for its user
+  std::vector<bool> copied;  // by version: a renewed state that lies elsewhere until the end
   std::vector<Piece> pieces;
   std::map<int, llvm::SmallVector<int, 1>> memory; // by version that is read: that of the tensor that it is a view of
   std::set<std::string> counted;
-  step::Timeline timeline; // of the first microbatch and what runs once
-  int last = -1;           // item of computation
+  std::vector<Run> runs;
+  std::vector<llvm::SmallVector<int, 4>> waits; // by run: for others
+  int64_t position = 0;                         // of the next run
+  int last = -1;                                // run of computation
+  llvm::DenseMap<int, int> bucketRuns;          // by bucket
+  /// By run: its collectives, and the runs that make their operands.
+  llvm::DenseMap<int, llvm::SmallVector<std::pair<const StepCollectives::Entry *, int>, 1>> membersOf;
+  step::Timeline timeline;    // of the first microbatch and what runs once
+  std::vector<int> items;     // by collective of the result: that of the timeline, ascending
+  std::vector<double> shares; // by collective of the result: of its bucket
   double repeated = 0;     // of the other microbatches
   Prediction result;
 };

@@ -8,6 +8,7 @@ namespace divisi::planning {
 
 /// What one training step is expected to take on each device. Times in seconds, sizes in bytes.
 struct Prediction {
+  /// A collective. Small all_reduces are combined (step/Buckets.h): such a one has its part, by bytes, of the times.
   struct Collective {
     int version; // of the expansion
     dist::ReshardStep step;
@@ -17,6 +18,9 @@ struct Prediction {
     double waited = 0;  // of these, exposed: what computation waits for; the rest overlaps with it
     int operation = -1; // that made the value (-1: an argument)
     double times = 1;   // in a step: once for each microbatch, perhaps
+    double sent = 0;    // bytes that one device sends each time
+    int together = 1;   // that run as one
+    bool leads = true;  // is the first of these
   };
   double seconds = 0, compute = 0, communication = 0, waited = 0;
   double bytesSent = 0;
@@ -32,6 +36,7 @@ struct Prediction {
   } memory;
 
   std::vector<double> operations; // compute time by operation of the problem; that of a kernel stands at its last
+  std::vector<int> launches;      // by operation: of its kernels, calls and copies
   std::vector<Collective> collectives;
 };
 

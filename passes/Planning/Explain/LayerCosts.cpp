@@ -121,7 +121,9 @@ static std::string reasonOnce(const Problem &problem, const Candidate &candidate
 
 std::string planning::reasonOf(const Problem &problem, const Candidate &candidate,
                                const Prediction::Collective &collective) {
-  const std::string reason = reasonOnce(problem, candidate, collective);
+  std::string reason = reasonOnce(problem, candidate, collective);
+  if (collective.together > 1)
+    reason += ", together with " + std::to_string(collective.together - 1) + " others";
   return collective.times > 1 ? reason + "; in each of " + std::to_string((int64_t)collective.times) + " microbatches"
                               : reason;
 }

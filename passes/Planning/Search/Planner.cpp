@@ -285,7 +285,7 @@ double Planner::leastSeconds(const Prediction &one, int64_t devices) const {
   for (const Cluster::Device::Rate &cache : device.caches)
     faster = std::max(faster, devices * cache.rate / device.bandwidth);
   double seconds = 0;
-  for (auto [op, launches, whole] : llvm::zip(problem.ops, stepItems.launches, one.operations))
+  for (auto [op, launches, whole] : llvm::zip(problem.ops, one.launches, one.operations))
     seconds += (double)op.repeats * std::max(launches * device.launch, whole / faster);
   return seconds;
 }
