@@ -1,51 +1,17 @@
 #include "compiler/WeightsFile.h"
 
+#include "divisi/chunk_hash.h"
+
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
+using namespace divisi;
 using namespace divisi::compiler;
 namespace json = llvm::json;
-
-namespace {
-/// FNV-1a, 64 bits (http://www.isthe.com/chongo/tech/comp/fnv), of every MiB, so that a rank checks only what it reads.
-class Hashes {
-public:
-  void add(StringRef bytes) {
-    while (!bytes.empty()) {
-      StringRef part = bytes.take_front(chunk - filled);
-      for (unsigned char byte : part)
-        state = (state ^ byte) * 0x100000001b3ull;
-      filled += part.size();
-      bytes = bytes.drop_front(part.size());
-      if (filled == chunk)
-        spell();
-    }
-  }
-  std::string text() {
-    if (filled > 0)
-      spell();
-    return std::move(digits);
-  }
-
-private:
-  static constexpr size_t chunk = size_t(1) << 20;
-  static constexpr uint64_t start = 0xcbf29ce484222325ull;
-
-  void spell() {
-    llvm::raw_string_ostream(digits) << llvm::format_hex_no_prefix(std::exchange(state, start), 16);
-    filled = 0;
-  }
-
-  std::string digits;
-  uint64_t state = start;
-  size_t filled = 0; // bytes of the last chunk
-};
-} // namespace
 
 llvm::Expected<WeightsReference> divisi::compiler::writeWeights(StringRef path, ArrayRef<Weight> weights) {
   json::Object header;
@@ -72,11 +38,11 @@ llvm::Expected<WeightsReference> divisi::compiler::writeWeights(StringRef path, 
   };
   if (!temporary)
     return failed(temporary.takeError());
-  Hashes hashes;
+  ChunkHasher hasher;
   llvm::raw_fd_ostream out(temporary->FD, /*shouldClose=*/false);
   auto put = [&](StringRef bytes) {
     out << bytes;
-    hashes.add(bytes);
+    hasher.add(bytes.data(), bytes.size());
   };
   put(StringRef(length, sizeof length));
   put(text);
@@ -91,5 +57,5 @@ llvm::Expected<WeightsReference> divisi::compiler::writeWeights(StringRef path, 
   }
   if (auto error = temporary->keep(path))
     return failed(std::move(error));
-  return WeightsReference{llvm::sys::path::filename(path).str(), hashes.text()};
+  return WeightsReference{llvm::sys::path::filename(path).str(), std::move(hasher).text()};
 }

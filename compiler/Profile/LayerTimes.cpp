@@ -1,7 +1,7 @@
 #include "compiler/Profile/LayerTimes.h"
 
 #include "passes/Planning/ModulePlanner.h"
-#include "passes/Planning/Search/Groups.h"
+#include "passes/Planning/Groups.h"
 
 #include "llvm/ADT/SCCIterator.h"
 #include "llvm/ADT/SetVector.h"

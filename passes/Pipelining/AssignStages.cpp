@@ -289,26 +289,40 @@ std::vector<llvm::SmallSetVector<int, 4>> readersOf(func::FuncOp train, const St
   return readers;
 }
 
+/// The number of the node at which a cut lies; -1 if there is none. Where each shard of a node computes so little that all
+/// stages compute it, the first one after it: cuts are chosen before shapes are local.
+int nodeAt(StringRef name, func::FuncOp train, const Layers &layers) {
+  bool passed = false;
+  auto it = layers.seconds.find(StringAttr::get(train.getContext(), name));
+  if (it != layers.seconds.end())
+    return it - layers.seconds.begin();
+  for (Operation &op : train.getBody().front().without_terminator()) {
+    passed |= graph::pathOf(&op) == name;
+    if (int node = layers.numberOf(&op); passed && node >= 0)
+      return node;
+  }
+  return -1;
+}
+
 /// The nodes from a cut on: those from a node on in the order of the model, or several nodes ("a + b") and all that
 /// depend on them. Fails if there is no such node.
 FailureOr<std::vector<bool>> nodesFrom(StringRef cut, func::FuncOp train, const StepParts &parts,
                                        const Layers &layers) {
   auto module = train->getParentOfType<ModuleOp>();
-  auto find = [&](StringRef name) { return layers.seconds.find(StringAttr::get(module.getContext(), name)); };
   SmallVector<StringRef> names = {cut};
-  if (find(cut) == layers.seconds.end()) {
+  if (nodeAt(cut, train, layers) < 0) {
     names.clear();
     cut.split(names, planning::joinsCuts);
   }
   std::vector<bool> behind(layers.seconds.size());
   SmallVector<int> open;
   for (StringRef name : names) {
-    auto it = find(name);
-    if (it == layers.seconds.end())
+    int node = nodeAt(name, train, layers);
+    if (node < 0)
       return module.emitError("cut: there is no node '")
              << name << "' in the forward pass"
              << suggestion(name, llvm::map_range(layers.seconds, [](auto &layer) { return layer.first.getValue(); }));
-    open.push_back(it - layers.seconds.begin());
+    open.push_back(node);
   }
   if (names.size() == 1) {
     std::fill(behind.begin() + open[0], behind.end(), true);

@@ -1,5 +1,5 @@
 #pragma once
-#include "passes/Planning/Search/Groups.h"
+#include "passes/Planning/Groups.h"
 
 namespace divisi::planning {
 

@@ -66,9 +66,9 @@ bool isReplicaAxis(StringRef name) {
   return name.consume_front(replicaAxis) && llvm::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-class Planner {
+class StrategyPlanner {
 public:
-  Planner(const Problem &problem, const Mesh &mesh, const StrategyOptions &options)
+  StrategyPlanner(const Problem &problem, const Mesh &mesh, const StrategyOptions &options)
       : problem(problem), mesh(mesh), options(options), propagation(problem, mesh) {}
 
   llvm::Expected<StrategyPlan> run() {
@@ -76,6 +76,8 @@ public:
       if (std::string wrong = apply(pin); !wrong.empty())
         return llvm::createStringError(wrong);
     propagation.spread();
+    if (options.pinsAlone)
+      return StrategyPlan{propagation.take(), {}};
     auto data = mesh.find(replicaAxis), model = mesh.find("model");
     for (auto [i, axis] : llvm::enumerate(mesh.axes))
       if (isReplicaAxis(axis.name) && !pad)
@@ -257,7 +259,7 @@ private:
 
 llvm::Expected<StrategyPlan> planning::planByStrategy(const Problem &problem, const Mesh &mesh,
                                                       const StrategyOptions &options) {
-  return Planner(problem, mesh, options).run();
+  return StrategyPlanner(problem, mesh, options).run();
 }
 
 std::optional<Plan> planning::planIfAny(const Problem &problem, const Mesh &mesh, const StrategyOptions &options) {

@@ -20,6 +20,7 @@ llvm::Expected<std::vector<Pin>> parsePins(llvm::ArrayRef<std::string> texts);
 struct StrategyOptions {
   std::vector<Pin> pins;
   int zero = 0; // ZeRO's stage: 1 and 2 shard optimizer state and update over "data", 3 also the parameters
+  bool pinsAlone = false; // and what follows from them: no axis shards anything by its name
 };
 
 /// A plan; or, if a size does not divide, the padding that is needed before a plan is possible.

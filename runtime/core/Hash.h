@@ -2,35 +2,18 @@
 #ifndef DIVISI_RUNTIME_CORE_HASH_H
 #define DIVISI_RUNTIME_CORE_HASH_H
 
+#include "divisi/chunk_hash.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 namespace divisi::runtime {
 
 /// 64-bit FNV-1a as text: "fnv1a64:0123456789abcdef".
 std::string fnv1a64(const void *data, size_t bytes);
 
-/// FNV-1a of each chunk of a file, so that a reader can check only the chunks that it reads. The file may be passed in
-/// parts of any size.
-class ChunkHasher {
-public:
-  static constexpr size_t chunk = size_t(1) << 20;
-  static constexpr uint64_t start = 0xcbf29ce484222325u; ///< of FNV-1a
-
-  void add(const void *data, size_t bytes);
-  int64_t bytes() const { return static_cast<int64_t>(hashes.size() / 16 * chunk + filled); }
-  /// The hashes of all chunks, 16 digits each. The file must be complete.
-  std::string text() &&;
-  /// Whether chunk `index` of a file has its hash in `text`; the last chunk may have fewer `bytes`.
-  static bool matches(std::string_view text, size_t index, const void *data, size_t bytes);
-
-private:
-  std::string hashes;
-  uint64_t hash = start;
-  size_t filled = 0; ///< bytes of the last chunk
-};
+using divisi::ChunkHasher;
 
 /// 2^64 divided by the golden ratio: multiples of it are distinct states of a random generator.
 constexpr uint64_t golden = 0x9e3779b97f4a7c15u;

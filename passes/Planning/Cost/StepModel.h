@@ -2,7 +2,7 @@
 #include "passes/Planning/Cost/CostModel.h"
 #include "passes/Planning/Expansion.h"
 #include "passes/Planning/FuseProblem.h"
-#include "passes/Planning/Search/Groups.h"
+#include "passes/Planning/Groups.h"
 
 namespace divisi::planning {
 

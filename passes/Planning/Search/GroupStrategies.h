@@ -1,6 +1,6 @@
 #pragma once
 #include "passes/Planning/Cost/CostModel.h"
-#include "passes/Planning/Search/Groups.h"
+#include "passes/Planning/Groups.h"
 
 namespace divisi::planning {
 

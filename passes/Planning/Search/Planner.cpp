@@ -1,6 +1,7 @@
 #include "passes/Planning/Search/Planner.h"
 
 #include "passes/Planning/Search/Forms.h"
+#include "passes/Planning/Search/PinnedPlaces.h"
 
 #include "llvm/Support/Parallel.h"
 
@@ -18,7 +19,6 @@ namespace {
 constexpr double firstShare[] = {0.5}, moreShares[] = {0, 0.8}, allShares[] = {0.5, 0, 0.8};
 constexpr size_t refined = 2;    // meshes
 constexpr double nearBest = 0.1; // of meshes that are refined: how much slower than the best plan
-constexpr size_t mostInputs = 4; // that strategies try split over each axis
 /// Plans from other beginnings are taken only if they are faster by these shares: below them, what the search found is
 /// as good, and easier to understand. Of strategies, which somebody could write by hand, and of searches.
 constexpr double clearlyByHand = 0.002, clearlyBySearch = 0.01;
@@ -37,100 +37,6 @@ Mesh meshOf(const char *axis, int64_t devices) {
   Mesh mesh;
   mesh.axes.push_back({axis, devices});
   return mesh;
-}
-
-Plan unsplit(const Problem &problem) {
-  Plan plan;
-  for (const auto &tensor : problem.tensors)
-    plan.tensors.emplace_back(tensor.shape.size());
-  for (const auto &op : problem.ops)
-    plan.ops.emplace_back(op.rule.factors.size());
-  return plan;
-}
-
-/// How the training step leaves its values and the named tensors, as pins for a search of the rest.
-std::map<int, Sharding> placesOf(const Problem &problem, const Mesh &mesh, const Plan &plan) {
-  std::map<int, Sharding> result;
-  for (auto [op, factors] : llvm::zip(problem.ops, plan.ops))
-    if (!op.forward && !op.seldom)
-      for (auto [i, t] : llvm::enumerate(op.results))
-        result[t] = resultSharding(op, mesh, factors, i);
-  for (auto [t, tensor] : llvm::enumerate(problem.tensors))
-    if (tensor.named())
-      result[t] = plan.tensors[t];
-  return result;
-}
-
-/// The states as a plan lays them, and the inputs that a user has pinned, as pins for a search.
-std::map<int, Sharding> statesOf(const Problem &problem, const Plan &plan, const std::vector<Pin> &pins) {
-  std::map<int, Sharding> result;
-  for (auto [t, tensor] : llvm::enumerate(problem.tensors)) {
-    bool pinned = llvm::any_of(pins, [&, &name = tensor.name](const Pin &pin) { return pin.name == name; });
-    if (tensor.named() && (tensor.role != Problem::Role::input || pinned))
-      result[t] = plan.tensors[t];
-  }
-  return result;
-}
-
-/// Matrices of parameters whole, but for what is pinned already.
-std::map<int, Sharding> withWholeMatrices(const Problem &problem, std::map<int, Sharding> places) {
-  for (auto [t, tensor] : llvm::enumerate(problem.tensors))
-    if (tensor.role == Problem::Role::parameter && tensor.shape.size() > 1)
-      places.try_emplace(t, Sharding(tensor.shape.size()));
-  return places;
-}
-
-/// Pins with one more: an input whose first dimension is over one of several axes.
-std::vector<std::vector<Pin>> withSplitInputs(const Problem &problem, const Mesh &mesh, const std::vector<Pin> &pins) {
-  std::map<std::string, size_t> inputs; // their ranks
-  for (const Problem::Tensor &tensor : problem.tensors)
-    if (tensor.role == Problem::Role::input && !tensor.shape.empty() &&
-        llvm::none_of(pins, [&](const Pin &pin) { return pin.name == tensor.name; }))
-      inputs.emplace(tensor.name, tensor.shape.size());
-  std::vector<std::vector<Pin>> result;
-  if (mesh.axes.size() < 2 || inputs.size() > mostInputs)
-    return result;
-  for (const auto &[name, rank] : inputs)
-    for (const auto &axis : mesh.axes) {
-      Pin pin;
-      pin.name = name;
-      pin.dims.resize(rank);
-      pin.dims[0].push_back(axis.name);
-      result.push_back(pins);
-      result.back().push_back(std::move(pin));
-    }
-  return result;
-}
-
-/// The shardings that pins ask for; an error if one cannot hold.
-llvm::Expected<std::map<int, Sharding>> placesOf(const Problem &problem, const Mesh &mesh,
-                                                 const std::vector<Pin> &pins) {
-  std::map<int, Sharding> result;
-  if (pins.empty())
-    return result;
-  StrategyOptions options;
-  options.pins = pins;
-  Mesh silent = mesh; // without the axes that strategies split over
-  for (auto &axis : silent.axes)
-    axis.name = "pinned." + axis.name;
-  for (Pin &pin : options.pins)
-    for (auto &axes : pin.dims)
-      for (std::string &axis : axes)
-        axis = "pinned." + axis;
-  auto found = planByStrategy(problem, silent, options);
-  if (!found) {
-    std::string error = llvm::toString(found.takeError());
-    if (size_t prefix = error.find("pinned."); prefix != std::string::npos)
-      error.erase(prefix, 7);
-    return llvm::createStringError(error);
-  }
-  if (!found->plan)
-    return llvm::createStringError("the sizes of what is pinned do not divide over the mesh");
-  for (auto [t, tensor] : llvm::enumerate(problem.tensors))
-    for (const Pin &pin : pins)
-      if (tensor.name == pin.name)
-        result[t] = found->plan->tensors[t];
-  return result;
 }
 
 /// Whether an axis of the mesh divides no factor: a mesh without it is as good.
@@ -237,36 +143,6 @@ void keepBestSearches(std::vector<Candidate> &candidates) {
   candidates = std::move(kept);
 }
 } // namespace
-
-std::string planning::nameOf(const Mesh &mesh) {
-  std::string text;
-  for (const auto &axis : mesh.axes)
-    text += (text.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
-  return text;
-}
-
-/// Of a step: measured, if it was.
-static double secondsOf(const Candidate &candidate) {
-  return candidate.measured > 0 ? candidate.measured : candidate.prediction.seconds;
-}
-
-bool planning::isTie(const Candidate &a, const Candidate &b) {
-  auto [less, more] = std::minmax({secondsOf(a), secondsOf(b)});
-  return a.fits && b.fits && (a.measured > 0) == (b.measured > 0) && more <= less * (1 + sameTime);
-}
-
-bool planning::isBetter(const Candidate &a, const Candidate &b) {
-  if (a.fits != b.fits)
-    return a.fits;
-  if ((a.measured > 0) != (b.measured > 0))
-    return a.measured > 0;
-  auto rank = [](const Candidate &c) { return c.fits ? secondsOf(c) : c.prediction.memory.total(); };
-  if (rank(a) != rank(b))
-    return rank(a) < rank(b);
-  if (a.mesh.devices() != b.mesh.devices())
-    return a.mesh.devices() < b.mesh.devices();
-  return !a.searched && b.searched;
-}
 
 Planner::Planner(Problem what, Cluster where)
     : problem(std::move(what)), cluster(std::move(where)), step(problem, /*evaluation=*/false),

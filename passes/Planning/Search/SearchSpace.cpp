@@ -2,6 +2,7 @@
 
 #include "passes/Planning/Expansion.h"
 #include "passes/Planning/Search/GroupStrategies.h"
+#include "passes/Planning/Search/TieAlike.h"
 
 #include <array>
 #include <set>
@@ -11,22 +12,6 @@ using namespace divisi::dist;
 using namespace divisi::planning;
 
 namespace {
-
-/// Gives equal things the same number.
-template <class T> class Numbers {
-public:
-  int of(const T &thing) {
-    auto [it, fresh] = numbers.try_emplace(thing, list.size());
-    if (fresh)
-      list.push_back(thing);
-    return it->second;
-  }
-  const T &operator[](int number) const { return list[number]; }
-
-private:
-  std::map<T, int> numbers;
-  std::vector<T> list;
-};
 
 using Text = std::vector<int>; // a sharding, spelled so that it can be compared
 Text spell(const Sharding &sharding) {
@@ -396,34 +381,6 @@ private:
 };
 
 namespace {
-
-/// Variables that look alike some edges deep are of one kind (Weisfeiler and Leman's refinement).
-void tieAlike(PairwiseProblem &problem, const std::vector<int> &looks) {
-  auto &variables = problem.variables;
-  std::vector<int> colors;
-  Numbers<Text> first;
-  for (auto [look, variable] : llvm::zip(looks, variables))
-    colors.push_back(first.of({look, (int)variable.cost.size()}));
-  for (int round = 0; round < 3; ++round) {
-    std::vector<std::vector<std::array<int, 3>>> around(variables.size());
-    for (const auto &e : problem.edges) {
-      around[e.from].push_back({0, e.matrix, colors[e.to]});
-      around[e.to].push_back({1, e.matrix, colors[e.from]});
-    }
-    Numbers<Text> next;
-    std::vector<int> refined;
-    for (size_t v = 0; v < variables.size(); ++v) {
-      std::sort(around[v].begin(), around[v].end());
-      Text text = {colors[v]};
-      for (const auto &entry : around[v])
-        text.insert(text.end(), entry.begin(), entry.end());
-      refined.push_back(next.of(text));
-    }
-    colors = std::move(refined);
-  }
-  for (size_t v = 0; v < variables.size(); ++v)
-    variables[v].kind = colors[v];
-}
 
 /// The rows and columns of a matrix that are left: one each if it is given, not -1.
 PairwiseProblem::Matrix slice(const PairwiseProblem::Matrix &matrix, int row, int column) {

@@ -1,7 +1,7 @@
 #pragma once
 #include "passes/Planning/Cost/CostModel.h"
 #include "passes/Planning/FuseProblem.h"
-#include "passes/Planning/Search/Groups.h"
+#include "passes/Planning/Groups.h"
 #include "passes/Planning/Search/PairwiseProblem.h"
 
 #include <map>

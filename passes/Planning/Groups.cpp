@@ -1,4 +1,4 @@
-#include "passes/Planning/Search/Groups.h"
+#include "passes/Planning/Groups.h"
 
 #include "llvm/ADT/IntEqClasses.h"
 

@@ -1,0 +1,28 @@
+#pragma once
+#include "passes/Planning/Search/PairwiseProblem.h"
+
+#include <map>
+
+namespace divisi::planning {
+
+/// Gives equal things the same number.
+template <class T> class Numbers {
+public:
+  int of(const T &thing) {
+    auto [it, fresh] = numbers.try_emplace(thing, list.size());
+    if (fresh)
+      list.push_back(thing);
+    return it->second;
+  }
+  const T &operator[](int number) const { return list[number]; }
+
+private:
+  std::map<T, int> numbers;
+  std::vector<T> list;
+};
+
+/// Gives variables that look alike some edges deep one kind (Weisfeiler and Leman's refinement); `looks`: by variable, a
+/// number that those which may be tied have in common.
+void tieAlike(PairwiseProblem &problem, const std::vector<int> &looks);
+
+} // namespace divisi::planning
