@@ -45,7 +45,7 @@ def suites(build):
     answers = [python, str(SOURCE / "test/models/plans.py"), "--divisi", divisi]
     models = [python, str(SOURCE / "test/models/check.py"), "--divisi", divisi]
     pipelines = [python, str(SOURCE / "test/models/pipelines.py"), "--divisi", divisi]
-    scaled = [str(SOURCE / f"test/models/{model}/model.onnx") for model in ("mlp", "lenet", "resnet_tiny", "inception_tiny", "unet_tiny")]
+    scaled = [str(SOURCE / f"test/models/{model}/model.onnx") for model in ("mlp", "lenet", "resnet_tiny")]
     graphs, texts = ([python, str(SOURCE / "test/fuzz" / name), "--divisi", divisi] for name in ("graphs.py", "texts.py"))
     return {
         "quick": [
