@@ -8,6 +8,9 @@ namespace divisi::step {
 /// The size from which on a bucket is closed, in bytes: small, so that the first reduction starts early.
 constexpr int64_t bucketBytes = 1 << 20;
 
+/// The number of collectives in flight, each of which keeps its operands and results in memory.
+constexpr size_t mostUnderWay = 4;
+
 /// Of an all_reduce, what decides with which others it is combined.
 struct AllReduce {
   dist::Axes axes; // in their order

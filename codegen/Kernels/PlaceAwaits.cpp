@@ -1,6 +1,7 @@
 #include "codegen/Kernels/Passes.h"
 #include "codegen/Names.h"
 #include "dialects/Exec/Exec.h"
+#include "step/Buckets.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -21,9 +22,6 @@ std::string describe(exec::CallOp call) {
     text += (i ? ", " : " of ") + names[i].str();
   return names.size() > 3 ? text + " and " + std::to_string(names.size() - 3) + " more" : text;
 }
-
-/// The number of collectives in flight, each of which keeps its operands and results in memory.
-constexpr size_t mostUnderWay = 4;
 
 struct PlaceAwaitsPass : impl::PlaceAwaitsPassBase<PlaceAwaitsPass> {
   void runOnOperation() final {
@@ -48,7 +46,7 @@ struct PlaceAwaitsPass : impl::PlaceAwaitsPassBase<PlaceAwaitsPass> {
             collectives.push_back(call);
         for (auto [i, call] : llvm::enumerate(collectives)) {
           call.setId(next++);
-          place(call, i + mostUnderWay < collectives.size() ? collectives[i + mostUnderWay] : exec::CallOp());
+          place(call, i + step::mostUnderWay < collectives.size() ? collectives[i + step::mostUnderWay] : exec::CallOp());
         }
       }
   }

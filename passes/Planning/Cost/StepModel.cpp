@@ -1,7 +1,6 @@
 #include "passes/Planning/Cost/StepModel.h"
 
-#include "passes/Planning/Cost/StepCollectives.h"
-#include "step/Liveness.h"
+#include "passes/Planning/Cost/StepMemory.h"
 #include "step/Timeline.h"
 
 #include <numeric>
@@ -11,23 +10,8 @@
 using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
-using Role = Problem::Role;
 
 namespace {
-
-/// A kernel or a call of a device, or what a reshard in its middle leaves of one.
-struct Piece {
-  llvm::SmallVector<int, 4> ops, reads, writes;         // operations; versions
-  llvm::SmallVector<std::pair<int, int>, 1> overwrites; // versions: one that it may write over another
-  step::Work work;
-  int launches = 1;
-  int64_t workspace = 0; // bytes
-  bool call = false;
-  std::optional<double> apart; // of an epilogue: bytes that it reads and writes although its call has them at hand
-  int at = -1;
-  double seconds = 0;
-  int run = -1;
-};
 
 /// What runs on a stream of the device: a piece, or a collective, which may be several that are combined.
 struct Run {
@@ -63,7 +47,7 @@ public:
     for (Piece &piece : pieces)
       execute(piece);
     runTimeline();
-    measureMemory();
+    StepMemory(problem, groups, mesh, all, collectives, {pieces, memory, copied}).measure(result);
     return std::move(result);
   }
 
@@ -157,8 +141,13 @@ private:
           *parts[0].apart += bytesOf(all.produced[t]);
       }
     if (parts.size() == 1)
-      for (auto [written, read] : item.overwrites)
-        parts[0].overwrites.push_back({all.produced[written], all.produced[read]});
+      for (auto [written, memory] : item.overwrites) {
+        int version = all.produced[memory];
+        for (const FusedProblem::Read &read : item.reads)
+          if (int v = all.operands[read.op][read.operand]; read.memory == memory && all.versions[v].source >= 0)
+            version = v;
+        parts[0].overwrites.push_back({all.produced[written], version});
+      }
     for (auto [p, piece] : llvm::enumerate(parts)) {
       if (piece.ops.empty())
         continue;
@@ -380,131 +369,6 @@ private:
       }
   }
 
-  /// Arguments stay; everything else lives from where it is made to its last reader.
-  void measureMemory() {
-    size_t end = problem.ops.size();
-    std::vector<int> born(all.versions.size(), -1), dies(all.versions.size(), -1);
-    std::vector<bool> stored(all.versions.size());
-    for (const Piece &piece : pieces) {
-      for (int v : piece.writes)
-        stored[v] = true, born[v] = piece.at;
-      for (int v : piece.reads) {
-        dies[v] = piece.at;
-        for (int source : memory[v])
-          dies[source] = std::max(dies[source], piece.at);
-      }
-    }
-    for (auto [output, version] : llvm::zip(problem.outputs, all.outputs))
-      if (groups.maker[output.tensor] >= 0)
-        dies[version] = end;
-    // A version is made with its source or for its user, and its source lives until then.
-    for (auto [v, version] : llvm::enumerate(all.versions))
-      if (version.source >= 0 && collectives.needed[v]) {
-        stored[v] = true;
-        born[v] = version.user >= 0 ? version.user : std::max(born[version.source], 0);
-        if (auto list = collectives.of(v); !list.empty() && list.back().bucket >= 0)
-          born[v] = std::max(born[v], collectives.bucket(list.back().bucket).operation);
-        if (dies[v] >= 0)
-          dies[version.source] = std::max(dies[version.source], born[v]);
-      }
-    std::vector<bool> renews(problem.tensors.size());
-    for (const Problem::Output &output : problem.outputs)
-      renews[output.tensor] = output.state >= 0;
-    keepOverMicrobatches(born, dies);
-    std::vector<int> place = takePlaces(dies, stored, renews);
-    step::Liveness live(end + 1);
-    for (auto [v, version] : llvm::enumerate(all.versions)) {
-      const Problem::Tensor &tensor = problem.tensors[version.tensor];
-      double bytes = localBytes(tensor, mesh, version.sharding);
-      if (version.source < 0 && tensor.named()) {
-        if (collectives.needed[v] && counted.insert(tensor.name).second)
-          (tensor.role == Role::parameter ? result.memory.parameters
-           : tensor.role == Role::moment  ? result.memory.moments
-           : tensor.role == Role::input   ? result.memory.inputs
-                                          : result.memory.others) += bytes;
-        continue;
-      }
-      if (tensor.splat || dies[v] < 0 || !stored[v] || place[v] != (int)v)
-        continue; // lives in kernels, or in the place of another
-      if (renews[version.tensor] && dies[v] == (int)end && born[v] >= 0 && !copied[v])
-        dies[v] = born[v]; // takes the place of the old state
-      live.add(std::max(born[v], 0), std::max({dies[v], born[v], 0}), bytes);
-    }
-    for (const Piece &piece : pieces)
-      if (piece.workspace > 0)
-        live.add(piece.at, piece.at, piece.workspace);
-    auto [bytes, at] = live.peak();
-    if (at < 0)
-      return;
-    result.memory.transient = bytes;
-    result.memory.operation = std::min<int>(at, end - 1);
-    at = result.memory.operation;
-    result.memory.phase = at <= groups.loss ? Prediction::forward
-                          : groups.late[at] ? Prediction::update
-                                            : Prediction::backward;
-  }
-
-  /// By version: the one in whose place it is; that lives as long. A result takes the place of a value that dies with the
-  /// kernel.
-  std::vector<int> takePlaces(std::vector<int> &dies, const std::vector<bool> &stored,
-                              const std::vector<bool> &renews) const {
-    std::vector<int> place(all.versions.size());
-    std::iota(place.begin(), place.end(), 0);
-    for (const Piece &piece : pieces)
-      for (auto [written, read] : piece.overwrites) {
-        int old = place[read];
-        if (groups.maker[all.versions[read].tensor] < 0 || place[written] != written || !stored[written] ||
-            !stored[read] || dies[old] != piece.at || dies[written] < 0 || bytesOf(written) != bytesOf(read) ||
-            (renews[all.versions[written].tensor] && !copied[written]))
-          continue;
-        place[written] = old;
-        dies[old] = dies[written];
-      }
-    return place;
-  }
-
-  /// What microbatches share lives from the first operation that runs for each of them to the last: sums of their
-  /// gradients, and what is made once and read by each.
-  void keepOverMicrobatches(std::vector<int> &born, std::vector<int> &dies) const {
-    auto repeated = [&](int op) { return problem.ops[op].repeats > 1; };
-    int first = -1, last = -1;
-    for (int op = 0; op < (int)problem.ops.size(); ++op)
-      if (groups.groupOf[op] >= 0 && repeated(op)) {
-        first = first < 0 ? op : first;
-        last = op;
-      }
-    if (first < 0)
-      return;
-    std::vector<bool> shared(all.versions.size());
-    for (const Piece &piece : pieces)
-      if (llvm::any_of(piece.ops, repeated))
-        for (int v : piece.reads) {
-          shared[v] = true;
-          if (auto viewed = memory.find(v); viewed != memory.end())
-            for (int source : viewed->second)
-              shared[source] = true;
-        }
-    for (auto [v, version] : llvm::enumerate(all.versions))
-      if (version.source >= 0 && version.user >= 0 && collectives.needed[v] && repeated(version.user))
-        shared[version.source] = true;
-    for (auto [v, version] : llvm::enumerate(all.versions)) {
-      const int maker = groups.maker[version.tensor];
-      const bool sum = version.source < 0 && maker >= 0 && repeated(maker);
-      if (collectives.repeatsOf(v) > 1 || !(shared[v] || sum) || dies[v] < 0)
-        continue;
-      born[v] = first;
-      dies[v] = std::max(dies[v], last);
-    }
-    // A sum is resharded behind the last microbatch, and ends with that.
-    for (auto [v, version] : llvm::enumerate(all.versions))
-      if (version.source >= 0 && collectives.needed[v] && collectives.repeatsOf(v) == 1 && dies[v] > last &&
-          born[v] <= last) {
-        const int maker = groups.maker[version.tensor];
-        if (maker >= 0 && repeated(maker))
-          born[v] = last + 1;
-      }
-  }
-
   const Problem &problem;
   const Groups &groups;
   const FusedProblem &fused;
@@ -520,7 +384,6 @@ private:
   std::vector<bool> copied;  // by version: a renewed state that lies elsewhere until the end
   std::vector<Piece> pieces;
   std::map<int, llvm::SmallVector<int, 1>> memory; // by version that is read: that of the tensor that it is a view of
-  std::set<std::string> counted;
   std::vector<Run> runs;
   std::vector<llvm::SmallVector<int, 4>> waits; // by run: for others
   int64_t position = 0;                         // of the next run
