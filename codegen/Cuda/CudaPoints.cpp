@@ -26,7 +26,7 @@ int64_t CudaKernelEmitter::temporaryBytes() {
   return bytes;
 }
 
-Values CudaKernelEmitter::indicesOf(Value first, int64_t offset, int64_t count, ArrayRef<int64_t> extents) {
+ElementEmitter::Values CudaKernelEmitter::indicesOf(Value first, int64_t offset, int64_t count, ArrayRef<int64_t> extents) {
   size_t from = extents.size();
   int64_t inner = 1;
   while (from > 0 && (inner == 1 || inner % count != 0))
@@ -153,7 +153,7 @@ void CudaKernelEmitter::emitCluster(const Cluster &cluster) {
   forget();
 }
 
-Values CudaKernelEmitter::shareOut(int64_t count, ValueRange initial, llvm::function_ref<Values(Value, ValueRange)> body) {
+ElementEmitter::Values CudaKernelEmitter::shareOut(int64_t count, ValueRange initial, llvm::function_ref<Values(Value, ValueRange)> body) {
   int64_t rounds = count / mapping.group, rest = count % mapping.group;
   if (rounds < 2 && rest != 0)
     return s.loop(lane, s.index(count), initial, body, mapping.group);
@@ -166,7 +166,7 @@ Values CudaKernelEmitter::shareOut(int64_t count, ValueRange initial, llvm::func
   return s.loop(s.addIndex(lane, rounds * mapping.group), s.index(count), values, body, mapping.group);
 }
 
-Values CudaKernelEmitter::emitPoints(const Cluster &cluster) {
+ElementEmitter::Values CudaKernelEmitter::emitPoints(const Cluster &cluster) {
   int64_t points = cluster.points, each = elementsTogether(kernel, cluster, mapping.group, !temporary.empty());
   SmallVector<std::tuple<Value, Value, Value>> stores; // behind all loads, which can be vectorized then
   auto point = [&](Value i, Values at, Value linear, ValueRange accumulators) {

@@ -43,14 +43,14 @@ void CudaKernelEmitter::emitResultsOfThread(const Cluster &cluster, const KeptAn
     storeResults(cluster, ArrayRef<Value>(values).slice(i * results, results), s.addIndex(first, i));
 }
 
-Values CudaKernelEmitter::initialsTogether(const Cluster &cluster, int64_t each) {
+ElementEmitter::Values CudaKernelEmitter::initialsTogether(const Cluster &cluster, int64_t each) {
   Values start;
   for (int64_t i = 0; i < each; ++i)
     llvm::append_range(start, initials(cluster));
   return start;
 }
 
-Values CudaKernelEmitter::stepTogether(const Cluster &cluster, const KeptAndReduced &points, Value first, int64_t each,
+ElementEmitter::Values CudaKernelEmitter::stepTogether(const Cluster &cluster, const KeptAndReduced &points, Value first, int64_t each,
                     ValueRange reduced, ValueRange accumulators) {
   size_t results = accumulators.size() / each;
   Values next;
@@ -67,7 +67,7 @@ Values CudaKernelEmitter::stepTogether(const Cluster &cluster, const KeptAndRedu
   return next;
 }
 
-Values CudaKernelEmitter::reduce(const Cluster &cluster, const KeptAndReduced &points, ValueRange kept) {
+ElementEmitter::Values CudaKernelEmitter::reduce(const Cluster &cluster, const KeptAndReduced &points, ValueRange kept) {
   Values results = s.loops(points.reduced, initials(cluster), [&](ValueRange reduced, ValueRange accumulators) {
     forget();
     return stepAll(cluster, mergeIndices(cluster, kept, reduced), accumulators);
@@ -87,7 +87,7 @@ Value CudaKernelEmitter::numberOf(const Cluster &cluster, ValueRange inner) {
   return s.addIndex(s.mulIndex(before, suffix.points), suffix.first);
 }
 
-Values CudaKernelEmitter::reduceTogether(const Cluster &cluster, const KeptAndReduced &points, ValueRange kept) {
+ElementEmitter::Values CudaKernelEmitter::reduceTogether(const Cluster &cluster, const KeptAndReduced &points, ValueRange kept) {
   if (mapping.run > 0)
     return reduceRuns(cluster, points, kept);
   int64_t each = mapping.each;
@@ -108,7 +108,7 @@ Values CudaKernelEmitter::reduceTogether(const Cluster &cluster, const KeptAndRe
   return results;
 }
 
-Values CudaKernelEmitter::reduceRuns(const Cluster &cluster, const KeptAndReduced &points, ValueRange kept) {
+ElementEmitter::Values CudaKernelEmitter::reduceRuns(const Cluster &cluster, const KeptAndReduced &points, ValueRange kept) {
   LoopDomain domain = cast<LoopInterface>(cluster.stages[0]).getLoopDomain();
   int64_t each = mapping.each, run = mapping.run, pieces = llvm::divideCeil(run + each - 1, each), covered = 1;
   size_t outer = points.reduced.size();
