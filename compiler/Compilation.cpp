@@ -55,6 +55,10 @@ LogicalResult Compilation::read() {
   if (failed(session.read(request.model.input, request.model.import)) || failed(checkNames(*model.module)))
     return failure();
   level = levelOf(*model.module);
+  for (auto function : model.module->getOps<func::FuncOp>())
+    if (level <= Level::planned && function.getName().contains('.'))
+      return function.emitError("'") << function.getName() << "' is the name of a task, and there is no schedule of tasks: "
+                                                              "a planned step is called 'train', its evaluation 'evaluate'";
   if (level >= Level::planned && request.asksForPlan)
     return fail("'" + request.model.input +
                 "' is planned already: leave out --devices, --mesh, --strategy, --pin, --zero, --remat, --plan and "
@@ -66,7 +70,7 @@ LogicalResult Compilation::read() {
     if (failed(written))
       return failure();
     sync = *written;
-    if (std::string wrong = whyNoSync(sync, request.cuda); !wrong.empty())
+    if (std::string wrong = whyNoSync(sync, request.cuda && !request.ptx); !wrong.empty())
       return fail(wrong);
   }
   isSplit = isInMicrobatches(*model.module);
@@ -101,7 +105,7 @@ LogicalResult Compilation::applyMesh() {
       return text.emitError("'sync' is another way to keep replicas in step than 'dist.sync' of '")
              << request.model.input << "'";
     sync = *synchronisation;
-    if (std::string wrong = whyNoSync(sync, request.cuda); !wrong.empty())
+    if (std::string wrong = whyNoSync(sync, request.cuda && !request.ptx); !wrong.empty())
       return fail(wrong);
   }
   if (!mesh)

@@ -31,6 +31,7 @@ struct CompileRequest {
   bool isProgram = false;      // it becomes a program of this name, with weights
   std::string name;
   bool cpu = true, cuda = false; // what the program can run on
+  bool ptx = false;              // only the code of kernels is wanted
   std::vector<int> architectures; // of GPUs, for it
   bool epilogues = true;       // on GPUs, what follows a product is in the same call
   /// This machine, with figures as far as they are known; that for a cluster, which may measure it.

@@ -119,10 +119,14 @@ GpuMapping mapReduction(exec::KernelOp kernel, const Cluster &cluster) {
     }
     return mapping;
   }
+  // Each thread's sums meet in memory that the threads of a block share.
   int64_t each = dividing(run.points, vector);
-  while (each > 1 && each * partsOfColumns * columnsOfBlock * 8 * (int64_t)cluster.stages.size() > step::sharedBytes)
+  auto fit = [&] {
+    return each * partsOfColumns * columnsOfBlock * 8 * (int64_t)cluster.stages.size() <= step::sharedBytes;
+  };
+  while (each > 1 && !fit())
     each /= 2;
-  if (run.reduced)
+  if (run.reduced || !fit())
     return mapping;
   mapping.kind = Kind::columns;
   mapping.each = each;

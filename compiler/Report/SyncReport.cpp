@@ -93,12 +93,21 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
   // What computation waits for if each of these takes other seconds, by its bytes: they begin one after the other, when
   // their operands are there. Computation ends with the last of these.
   auto exposed = [&](llvm::function_ref<double(double)> secondsOf) {
-    double now = 0, computed = 0;
+    double now = 0, computed = 0, ready = 0, bytes = 0; // the last two of those that are combined
+    auto run = [&] {
+      if (bytes > 0)
+        now = std::max(now, ready) + secondsOf(bytes);
+      ready = bytes = 0;
+    };
     for (const Prediction::Collective &collective : step.collectives)
       if (llvm::is_contained(collective.step.axes, axis)) {
+        if (collective.leads)
+          run();
         computed = std::max(computed, collective.ready);
-        now = std::max(now, collective.ready) + secondsOf((double)collective.bytes);
+        ready = std::max(ready, collective.ready);
+        bytes += (double)collective.bytes;
       }
+    run();
     return now - computed;
   };
   auto priced = [&](double sent, double shown) {

@@ -1,4 +1,5 @@
 #include "passes/Pipelining/AssignStages.h"
+#include "dialects/Graph/Arguments.h"
 #include "dialects/Graph/Nodes.h"
 #include "passes/Pipelining/StageCuts.h"
 #include "passes/Planning/Cost/Nominal.h"
@@ -291,13 +292,15 @@ std::vector<llvm::SmallSetVector<int, 4>> readersOf(func::FuncOp train, const St
 
 /// The number of the node at which a cut lies; -1 if there is none. Where each shard of a node computes so little that all
 /// stages compute it, the first one after it: cuts are chosen before shapes are local.
-int nodeAt(StringRef name, func::FuncOp train, const Layers &layers) {
-  bool passed = false;
+int nodeAt(StringRef name, func::FuncOp train, const StepParts &parts, const Layers &layers) {
   auto it = layers.seconds.find(StringAttr::get(train.getContext(), name));
   if (it != layers.seconds.end())
     return it - layers.seconds.begin();
+  bool passed = false, isArgument = llvm::any_of(train.getArguments(), [&](BlockArgument argument) {
+    return graph::nameOfArgument(argument) == name;
+  });
   for (Operation &op : train.getBody().front().without_terminator()) {
-    passed |= graph::pathOf(&op) == name;
+    passed |= !isArgument && parts.at(&op) == Part::anywhere && graph::pathOf(&op) == name;
     if (int node = layers.numberOf(&op); passed && node >= 0)
       return node;
   }
@@ -310,14 +313,14 @@ FailureOr<std::vector<bool>> nodesFrom(StringRef cut, func::FuncOp train, const 
                                        const Layers &layers) {
   auto module = train->getParentOfType<ModuleOp>();
   SmallVector<StringRef> names = {cut};
-  if (nodeAt(cut, train, layers) < 0) {
+  if (nodeAt(cut, train, parts, layers) < 0) {
     names.clear();
     cut.split(names, planning::joinsCuts);
   }
   std::vector<bool> behind(layers.seconds.size());
   SmallVector<int> open;
   for (StringRef name : names) {
-    int node = nodeAt(name, train, layers);
+    int node = nodeAt(name, train, parts, layers);
     if (node < 0)
       return module.emitError("cut: there is no node '")
              << name << "' in the forward pass"

@@ -43,9 +43,12 @@ static LogicalResult checkStatic(ModuleOp module) {
 }
 
 static LogicalResult checkArguments(ModuleOp module) {
-  for (auto function : module.getOps<func::FuncOp>())
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function.isDeclaration())
+      return function.emitError("'") << function.getName() << "' has no body: a dump has what all of its functions compute";
     if (failed(divisi::graph::checkArguments(function)))
       return failure();
+  }
   return success();
 }
 

@@ -22,7 +22,7 @@ void end(int signal, siginfo_t * = nullptr, void * = nullptr) {
 void note(int signal, siginfo_t *info, void *) {
   const bool isParents = info && info->si_pid == getppid();
   // A SIGTERM of mpirun after a signal that it forwarded, or that somebody else sent, is its own: another rank was lost.
-  bool launchers = signal == SIGTERM && (actualSignal == SIGUSR1 || actualSignal == SIGUSR2 || (isParents && !ofParent));
+  bool launchers = signal == SIGTERM && (actualSignal == SIGUSR1 || actualSignal == SIGUSR2 || (forwarding && isParents && !ofParent));
   if (receivedSignal != 0 && !launchers)
     return end(signal);
   actualSignal = signal;

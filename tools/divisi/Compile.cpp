@@ -46,6 +46,7 @@ CompileRequest requestOf(const CompileFlags &flags) {
   request.name = llvm::sys::path::filename(flags.output).str();
   request.cpu = flags.hasTarget("cpu");
   request.cuda = flags.hasTarget("cuda") || ptx;
+  request.ptx = ptx && !flags.hasTarget("cuda");
   request.architectures = flags.architectures;
   request.epilogues = !flags.noEpilogues;
   request.machine = [off = flags.devices.noCalibration] {
@@ -121,7 +122,7 @@ static int compileAll(CompileFlags &flags, const CLI::App &command, const tools:
     if (wrong.empty())
       wrong = whyNoSync(own.devices.sync.sync, own.hasTarget("cuda"));
     if (!wrong.empty())
-      return tools::fail((own.devices.sync.ofDump ? "'" + own.model.input + "' says " + own.devices.sync.text() + ": " : "") +
+      return tools::fail((own.devices.sync.ofDump ? "'" + own.model.input + "' says " + tools::SyncFlags::textOf(*own.devices.sync.ofDump) + ": " : "") +
                              (programs > 1 ? "with --devices " + llvm::Twine(numbers[i]) + ": " : llvm::Twine()) + wrong,
                          2);
     own.model.import.accumulate = own.devices.accumulate;

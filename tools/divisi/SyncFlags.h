@@ -17,7 +17,8 @@ struct SyncFlags {
   static std::string first(const CLI::App &command);
   bool given() const { return sync.mode != dist::Sync::Mode::allReduce; }
   /// "--sync local", for messages.
-  std::string text() const { return "--sync " + dist::Sync::nameOf(sync.mode).str(); }
+  std::string text() const { return textOf(sync); }
+  static std::string textOf(const dist::Sync &sync) { return "--sync " + dist::Sync::nameOf(sync.mode).str(); }
 
 private:
   std::string complete(const CLI::App &command);

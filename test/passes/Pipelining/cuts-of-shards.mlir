@@ -2,6 +2,8 @@
 // not: the cut is then before the node that follows.
 // RUN: divisi compile %s --mesh stage=2,data=2 --microbatches 2 --cut total --emit=plan | FileCheck %s
 // RUN: divisi compile %s --mesh stage=2,data=2 --microbatches 2 --cut total --emit=dist | FileCheck %s --check-prefix=DIST
+// RUN: not divisi compile %s --mesh stage=2,data=2 --microbatches 2 --cut x --emit=dist 2>&1 | FileCheck %s --check-prefix=INPUT
+// INPUT: cut: there is no node 'x' in the forward pass
 // CHECK: cuts = ["total"]
 // DIST-LABEL: func.func @train.1
 // DIST: graph.add {{.*}}"loss:0"
