@@ -208,7 +208,9 @@ static GpuMapping mapScatter(graph::ScatterAddOp op) {
   int64_t dim = op.getDim(), columns = llvm::product_of(shape.drop_front(dim + 1));
   GpuMapping mapping;
   mapping.kind = GpuMapping::Kind::scatter;
-  mapping.each = dividing(columns, vector);
+  // At most 16 bytes: updates of several rows are in registers together.
+  int64_t bytes = graph::bytesOfElement(graph::tensorType(op.getX()).getElementType());
+  mapping.each = dividing(columns, std::min<int64_t>(vector, 4 * vector / bytes));
   mapping.group = std::min<int64_t>(threadsOfRow, llvm::PowerOf2Ceil(columns / mapping.each));
   mapping.perBlock = threadsOfRow / mapping.group;
   int64_t others = llvm::product_of(shape.take_front(dim)) * llvm::divideCeil(columns / mapping.each, mapping.group);
