@@ -116,6 +116,24 @@ llvm::DenseSet<Operation *> StepParts::weightGradients(func::FuncOp function,
   return result;
 }
 
+/// By how many devices an operation of a planned step is shared, and each of its results.
+static std::pair<int64_t, int64_t> sharesOf(Operation *op) {
+  auto attr = op->getParentOfType<func::FuncOp>()->getAttrOfType<dist::MeshAttr>(dist::names::mesh);
+  if (!attr)
+    return {1, 1};
+  const dist::Mesh mesh = dist::toMesh(attr);
+  int64_t all = 1, ofResults = 1;
+  for (auto [axis, entry] : llvm::enumerate(mesh.axes)) {
+    auto splits = [&, axis = (int)axis](Value value) {
+      return dist::shardOf(value.getType()) && dist::toSharding(graph::tensorType(value), mesh).splits(axis);
+    };
+    const bool split = llvm::any_of(op->getResults(), splits);
+    all *= split || llvm::any_of(op->getOperands(), splits) ? entry.size : 1;
+    ofResults *= split ? entry.size : 1;
+  }
+  return {all, ofResults};
+}
+
 bool StepParts::isCheap(Operation *op) const {
   if (auto reshard = dyn_cast<dist::ReshardOp>(op)) // a piece of what every device has: partition makes it a slice
     return !dist::shardOf(reshard.getInput().getType());
@@ -125,7 +143,8 @@ bool StepParts::isCheap(Operation *op) const {
   int64_t elements = 0;
   for (Value result : op->getResults())
     elements += graph::tensorType(result).getNumElements();
-  return cost.getFlops() <= cheapFlops * elements;
+  auto [all, ofResults] = sharesOf(op); // so that the answer is that after partition
+  return cost.getFlops() / all <= cheapFlops * (elements / ofResults);
 }
 
 /// Reports that an operation of each microbatch reads a sum over all of them; `after` is what depends on such sums.
