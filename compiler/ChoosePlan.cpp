@@ -21,7 +21,8 @@ LogicalResult Compilation::searchPlan() {
   auto known = clusterOfSearch();
   if (failed(known))
     return failure();
-  const planning::Cluster &cluster = *known;
+  searched = *known;
+  const planning::Cluster &cluster = *searched;
   if (request.devices.pipelines)
     return searchPipelines(cluster);
   auto database = ProfileDatabase::read(ProfileDatabase::defaultFile());

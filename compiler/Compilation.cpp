@@ -164,6 +164,8 @@ LogicalResult Compilation::toPlanned() {
       return failure();
     if (request.writesPlan)
       writePipeline(*model.module, microbatches, subjectOf(plan.model));
+    if (searched) // on one device the plan is written only now
+      noteSearch(*searched);
   }
   writeSync(*model.module, sync);
   if (level >= Level::planned) // functions have it

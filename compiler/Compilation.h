@@ -62,6 +62,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> beforeTrain; // for pipelines: the model, and how its training step was made of it
   TrainOptions trained;
   PipelineRequest pipelines = request.devices.request;
+  std::optional<planning::Cluster> searched; // for what a search has chosen the plan
   bool isSplit = false; // into microbatches, in a dump
   bool manyRanks = false, hasBatchNorm = false, toldOfProfile = false;
 };
