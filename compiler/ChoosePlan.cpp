@@ -27,7 +27,7 @@ LogicalResult Compilation::searchPlan() {
     return searchPipelines(cluster);
   auto database = ProfileDatabase::read(ProfileDatabase::defaultFile());
   if (!database)
-    return fail(llvm::toString(database.takeError()));
+    return fail(database.takeError());
   planning::PlannerOptions options;
   options.pins = llvm::cantFail(planning::parsePins(plan.pins));
   // Each of several programs uses all of its devices.
@@ -51,11 +51,8 @@ LogicalResult Compilation::searchPlan() {
     pipelining::unmarkGradients(*model.module);
   std::string hash = planning::hashOfModel(*model.module); // when a plan file is read
   auto ranked = rankPlans(*model.module, cluster, options, mayAccumulate ? 0 : 1, *database);
-  if (!ranked) {
-    if (std::string error = llvm::toString(ranked.takeError()); !error.empty())
-      return fail(error);
-    return failure();
-  }
+  if (!ranked)
+    return fail(ranked.takeError());
   noteUnmeasured("plans are not ordered by measured times", ranked->unmeasured);
   const std::vector<planning::ModuleCandidate> &candidates = ranked->candidates;
   if (free) {
@@ -64,7 +61,7 @@ LogicalResult Compilation::searchPlan() {
       others.remat = *plan.remat > 0;
     if (auto piped = betterPipeline(*whole, cluster, others, candidates.front())) {
       model.module = std::move(whole);
-      return applyPipeline(std::move(*piped), cluster);
+      return applyPipeline(std::move(*piped));
     }
   }
   note(planning::describeChoice(candidates));
@@ -78,7 +75,6 @@ LogicalResult Compilation::searchPlan() {
     return failure();
   if (best.split)
     writePipeline(*model.module, microbatches, subjectOf(hash));
-  noteSearch(cluster);
   return success();
 }
 
@@ -98,13 +94,13 @@ LogicalResult Compilation::searchPipelines(const planning::Cluster &cluster) {
   if (hasBatchNorm && ranked.front().options.whole())
     note("batch norm needs the whole batch, so stages wait for each other; --microbatches N overlaps them, with the "
          "statistics of each microbatch");
-  return applyPipeline(std::move(ranked.front()), cluster);
+  return applyPipeline(std::move(ranked.front()));
 }
 
 FailureOr<planning::Cluster> Compilation::clusterOfSearch() {
   auto machine = request.machineFor(plan.cluster);
   if (!machine)
-    return fail(llvm::toString(machine.takeError()));
+    return fail(machine.takeError());
   return llvm::cantFail(planning::parseCluster(plan.cluster, *machine)); // checked with the flags
 }
 
@@ -135,7 +131,7 @@ LogicalResult Compilation::chooseOfBatchNorm() {
   return success();
 }
 
-/// Writes into the plan file what a search adds to it.
+/// Writes into the plan what a search adds to it.
 void Compilation::noteSearch(const planning::Cluster &cluster) {
   for (auto written : model.module->getOps<dist::PlanOp>()) {
     written->setAttr(splitProjections, UnitAttr::get(&session.context));
@@ -144,7 +140,7 @@ void Compilation::noteSearch(const planning::Cluster &cluster) {
   }
 }
 
-LogicalResult Compilation::applyPipeline(PipelineCandidate best, const planning::Cluster &cluster) {
+LogicalResult Compilation::applyPipeline(PipelineCandidate best) {
   best.plan.planner->complete(best.plan);
   std::string text;
   llvm::raw_string_ostream(text) << "the plan " << best.name()
@@ -169,7 +165,6 @@ LogicalResult Compilation::applyPipeline(PipelineCandidate best, const planning:
   }
   noteSchedule(*model.module, microbatches);
   writePipeline(*model.module, best.options, subjectOf(best.hash));
-  noteSearch(cluster);
   return success();
 }
 

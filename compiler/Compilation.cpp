@@ -27,6 +27,11 @@ LogicalResult Compilation::fail(const llvm::Twine &message) {
   return emitError(UnknownLoc::get(&session.context), message);
 }
 
+LogicalResult Compilation::fail(llvm::Error error) {
+  std::string text = llvm::toString(std::move(error));
+  return text.empty() ? failure() : fail(text);
+}
+
 void Compilation::note(const llvm::Twine &message) { emitRemark(UnknownLoc::get(&session.context), message); }
 
 LogicalResult Compilation::run() {
@@ -164,9 +169,9 @@ LogicalResult Compilation::toPlanned() {
       return failure();
     if (request.writesPlan)
       writePipeline(*model.module, microbatches, subjectOf(plan.model));
-    if (searched) // on one device the plan is written only now
-      noteSearch(*searched);
   }
+  if (searched)
+    noteSearch(*searched);
   writeSync(*model.module, sync);
   if (level >= Level::planned) // functions have it
     (*model.module)->removeDiscardableAttr(dist::names::syncMesh);
@@ -201,13 +206,13 @@ LogicalResult Compilation::lower() {
   if (!model.weights.empty() && request.isProgram) {
     auto written = executable.weights(model.weights);
     if (!written)
-      return fail(llvm::toString(written.takeError()));
+      return fail(written.takeError());
     weights = *written;
   }
   for (auto task : model.module->getOps<func::FuncOp>())
     manyRanks |= task->hasAttr(dist::names::partitioned);
   if (llvm::Error wrong = executable.check(*model.module, ranksOf(*model.module, sync)))
-    return fail(llvm::toString(std::move(wrong)));
+    return fail(std::move(wrong));
   auto expectation = expect();
   if (failed(expectation))
     return failure();
@@ -226,11 +231,11 @@ LogicalResult Compilation::lower() {
 FailureOr<Expectation> Compilation::expect() {
   auto database = ProfileDatabase::read(ProfileDatabase::defaultFile());
   if (!database)
-    return fail(llvm::toString(database.takeError()));
+    return fail(database.takeError());
   RunSetting setting = settingFor(ranksOf(*model.module, sync));
   auto machine = request.machine();
   if (!machine)
-    return fail(llvm::toString(machine.takeError()));
+    return fail(machine.takeError());
   auto cluster = llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranksOf(*model.module, sync)), *machine));
   Expectation expectation = expectStep(*model.module, cluster, setting, *database);
   if (!database->empty() && expectation.measured < leastMeasured && request.cpu)

@@ -24,6 +24,8 @@ public:
 
 private:
   mlir::LogicalResult fail(const llvm::Twine &message);
+  /// The same; an error without a text was told by a diagnostic.
+  mlir::LogicalResult fail(llvm::Error error);
   void note(const llvm::Twine &message);
 
   // Compilation.cpp
@@ -43,7 +45,7 @@ private:
   mlir::LogicalResult searchPipelines(const planning::Cluster &cluster);
   mlir::FailureOr<planning::Cluster> clusterOfSearch();
   std::vector<PipelineCandidate> rankWhole(const planning::Cluster &cluster);
-  mlir::LogicalResult applyPipeline(PipelineCandidate best, const planning::Cluster &cluster);
+  mlir::LogicalResult applyPipeline(PipelineCandidate best);
   mlir::LogicalResult chooseOfBatchNorm();
   mlir::LogicalResult chooseMicrobatches();
   mlir::LogicalResult chooseCuts();

@@ -193,10 +193,7 @@ def check_errors(root, files):
 
 def accepted_words(root):
     """The lines of the table of accepted uses: its number, and path, text and reason."""
-    if (root / WORDS).is_file():
-        for number, line in enumerate((root / WORDS).read_text().splitlines(), 1):
-            if line and not line.startswith("#"):
-                yield number, [part.strip() for part in line.split(" | ")]
+    return op_kinds.table_of((root / WORDS).read_text()) if (root / WORDS).is_file() else []
 
 
 def words_of(text):

@@ -25,8 +25,8 @@ def tests_of(text, defined):
 
 
 def table_of(text):
-    """[(line, [path or folder/, number or "any", reason])]."""
-    return [(number, [part.strip() for part in line.split("|")]) for number, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
+    """The rows of a table of reasons, "A | B | C": [(line, [A, B, C])]."""
+    return [(number, [part.strip() for part in line.split(" | ")]) for number, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
 
 
 def check(files, text_of):

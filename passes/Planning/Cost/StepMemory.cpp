@@ -10,10 +10,9 @@ using namespace divisi::dist;
 using namespace divisi::planning;
 using Role = Problem::Role;
 
-double StepMemory::bytesOf(int version) const {
-  const auto &entry = all.versions[version];
-  const Problem::Tensor &tensor = problem.tensors[entry.tensor];
-  return tensor.splat ? 0 : localBytes(tensor, mesh, entry.sharding);
+double planning::bytesOf(const Problem &problem, const Mesh &mesh, const Expansion::Version &version) {
+  const Problem::Tensor &tensor = problem.tensors[version.tensor];
+  return tensor.splat ? 0 : localBytes(tensor, mesh, version.sharding);
 }
 
 bool StepMemory::isArgument(int version) const {
@@ -115,6 +114,7 @@ std::vector<int> StepMemory::takePlaces(std::vector<int> &dies, const std::vecto
                             const std::vector<bool> &renews) const {
   std::vector<int> place(all.versions.size());
   std::iota(place.begin(), place.end(), 0);
+  auto bytesOf = [&](int version) { return planning::bytesOf(problem, mesh, all.versions[version]); };
   for (const Piece &piece : pieces)
     for (auto [written, read] : piece.overwrites) {
       int old = place[read];

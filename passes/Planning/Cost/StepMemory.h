@@ -19,6 +19,9 @@ struct Piece {
   int run = -1;
 };
 
+/// The bytes of a version on a device; none if it is one number everywhere, which kernels write out.
+double bytesOf(const Problem &problem, const dist::Mesh &mesh, const Expansion::Version &version);
+
 /// What a device keeps in a step, by liveness: arguments stay; everything else lives from where it is made to its last reader.
 class StepMemory {
 public:
@@ -37,7 +40,6 @@ public:
   void measure(Prediction &result) const;
 
 private:
-  double bytesOf(int version) const;
   bool isArgument(int version) const;
   /// By version: the one in whose place it is; that lives as long. A result takes the place of a value that dies with the
   /// kernel.

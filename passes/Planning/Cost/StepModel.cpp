@@ -52,11 +52,7 @@ public:
   }
 
 private:
-  double bytesOf(int version) const {
-    const auto &entry = all.versions[version];
-    const Problem::Tensor &tensor = problem.tensors[entry.tensor];
-    return tensor.splat ? 0 : localBytes(tensor, mesh, entry.sharding);
-  }
+  double bytesOf(int version) const { return planning::bytesOf(problem, mesh, all.versions[version]); }
 
   /// The operations of an item, without those that would recompute what an earlier item wrote to be resharded: the
   /// resharded value is read instead.
