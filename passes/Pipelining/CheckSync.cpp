@@ -4,6 +4,7 @@
 #include "dialects/Dist/Sync.h"
 #include "dialects/Dist/Tasks.h"
 #include "dialects/Exec/Exec.h"
+#include "dialects/Graph/Arguments.h"
 #include "dialects/Graph/Graph.h"
 #include "passes/Training/LossScaling.h"
 
@@ -71,10 +72,9 @@ private:
         return fail("asynchronous, for which a replica is one device");
       if (isSpecial && !dist::StageAxes::of(step).empty())
         return fail("for which all stages need the same replicas");
-      for (unsigned i = 0; isSpecial && i < step.getNumArguments(); ++i)
-        if (auto state = step.getArgAttrOfType<DictionaryAttr>(i, graph::names::state))
-          if (auto role = state.getAs<StringAttr>("role"); role && role.getValue() == training::scalingRole)
-            return fail("but with fp16 replicas would skip different steps: take --precision bf16");
+      for (BlockArgument argument : step.getArguments())
+        if (isSpecial && graph::roleOf(argument) == training::scalingRole)
+          return fail("but with fp16 replicas would skip different steps: take --precision bf16");
     }
     for (auto schedule : module.getOps<dist::ScheduleOp>())
       if (isSpecial && schedule.isAsynchronous())
