@@ -50,7 +50,7 @@ LogicalResult Compilation::searchPlan() {
   if (!microbatches.any()) // else these are sums over microbatches
     pipelining::unmarkGradients(*model.module);
   std::string hash = planning::hashOfModel(*model.module); // when a plan file is read
-  auto ranked = rankPlans(*model.module, cluster, options, mayAccumulate ? 0 : 1, *database);
+  auto ranked = rankPlans(*model.module, cluster, options, mayAccumulate ? 0 : 1, *database, microbatches);
   if (!ranked)
     return fail(ranked.takeError());
   noteUnmeasured("plans are not ordered by measured times", ranked->unmeasured);

@@ -1,7 +1,6 @@
 #include "compiler/RankPlans.h"
 
 #include "compiler/Accumulation.h"
-#include "compiler/Pipeline.h"
 #include "compiler/Profile/Expectation.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/Graph/WhenNeeded.h"
@@ -30,9 +29,8 @@ static void removeNoiseScale(ModuleOp module) {
 /// Compiles a candidate to tasks; sets its arena and the expected time of a step. Returns the share of it that was
 /// measured.
 static FailureOr<double> compileTasks(ModuleOp module, const Cluster &cluster, const ProfileDatabase &database,
-                                      ModuleCandidate &candidate) {
+                                      MicrobatchOptions microbatches, ModuleCandidate &candidate) {
   candidate.planner->complete(candidate);
-  MicrobatchOptions microbatches;
   if (candidate.split) {
     module = candidate.split->module.get();
     microbatches.microbatches = candidate.split->microbatches;
@@ -59,7 +57,8 @@ static FailureOr<double> compileTasks(ModuleOp module, const Cluster &cluster, c
 }
 
 llvm::Expected<RankedPlans> compiler::rankPlans(ModuleOp module, const Cluster &cluster, const PlannerOptions &options,
-                                                int64_t microbatches, const ProfileDatabase &database) {
+                                                int64_t microbatches, const ProfileDatabase &database,
+                                                const MicrobatchOptions &already) {
   auto found = planAccumulating(module, cluster, options, microbatches);
   if (!found)
     return found.takeError();
@@ -80,7 +79,7 @@ llvm::Expected<RankedPlans> compiler::rankPlans(ModuleOp module, const Cluster &
     bool alone = candidate.mesh.devices() == 1;
     if (compiled >= mostCompiled && !alone)
       continue;
-    auto share = compileTasks(module, cluster, database, candidate);
+    auto share = compileTasks(module, cluster, database, already, candidate);
     if (failed(share))
       return told();
     compiled += !alone;

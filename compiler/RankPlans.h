@@ -1,4 +1,5 @@
 #pragma once
+#include "compiler/Pipeline.h"
 #include "compiler/Profile/Database.h"
 #include "passes/Planning/ModulePlanner.h"
 
@@ -12,10 +13,10 @@ struct RankedPlans {
 
 /// The plans of planAccumulating. Those that may be the best on this machine (a "cpu" cluster) are compiled to tasks over
 /// buffers: the arena is then known exactly, and if the database has times measured with this number of ranks, the
-/// plans are ordered by these. The module is simplified (addSimplify).
+/// plans are ordered by these. The module is simplified (addSimplify); it may be in microbatches `already`.
 llvm::Expected<RankedPlans> rankPlans(mlir::ModuleOp module, const planning::Cluster &cluster,
                                       const planning::PlannerOptions &options, int64_t microbatches,
-                                      const ProfileDatabase &database);
+                                      const ProfileDatabase &database, const MicrobatchOptions &already = {});
 
 /// The ranks and threads of a run on this machine, as `divisi run` divides its cores among `ranks`.
 RunSetting settingFor(int64_t ranks);
