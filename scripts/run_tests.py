@@ -65,6 +65,7 @@ def suites(build):
             Suite("recorded", [python, str(SOURCE / "test/gpu/recorded.py"), "--build", str(build)]),
             Suite("gpu", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build)]),
             Suite("ptx-interpreted", [python, str(SOURCE / "test/gpu/ptx_interpreted.py"), "--build", str(build)]),
+            Suite("auto", [python, str(SOURCE / "test/models/auto.py"), "--divisi", divisi]),
             Suite("remat", [python, str(SOURCE / "test/models/remat.py"), "--divisi", divisi]),
             Suite("unrolled", [python, str(SOURCE / "test/models/unrolled.py"), "--divisi", divisi]),
             Suite("models", models),
@@ -168,6 +169,7 @@ def suites(build):
             Suite("tsan", [python, str(SOURCE / "test/runtime/races.py"), "--build", str(build / "tsan")]),
             Suite("fuzz-units", [python, str(SOURCE / "test/fuzz/graphs_test.py")]),
             Suite("fuzz-all", [*graphs, "--count", "300", "--seed", "1000000"]),
+            Suite("auto-draws", [python, str(SOURCE / "test/models/auto.py"), "--divisi", divisi, "--draws", "250", "--seed", "1000"]),
             Suite("pipelines-draws", [*pipelines, "--draws", "300", "--seed", "1"]),
         ],
     }

@@ -61,13 +61,12 @@ def same_as_one_device(divisi, seed):
         model = random_models.draw_model(seed)
         model.save(folder)
         train = [folder / "model.onnx", "--optimizer", draw.choice(["sgd", "adamw"]), "--lr", "0.02", "--no-calibration"]
-        kept = [f"--freeze={name}" for name in model.buffers]
         wanted = {}
         for devices in DEVICES:
             extra = draw.choice(EXTRAS)
             parts = extra[-2:] if model.kind == "cnn" and "--microbatches" in extra else []  # batch norm's numbers depend on them
             if str(parts) not in wanted:
-                lines.call(divisi, "compile", *train, *kept, *parts, "-o", folder / "one")
+                lines.call(divisi, "compile", *train, *parts, "-o", folder / "one")
                 wanted[str(parts)], _ = losses(divisi, folder / "one", model, folder)
             want = wanted[str(parts)]
             flags = ["--devices", devices, *extra]
@@ -75,7 +74,7 @@ def same_as_one_device(divisi, seed):
                 (folder / "slow.toml").write_text(slow_cluster(devices))
                 flags += ["--cluster", folder / "slow.toml"]
             said = " ".join(str(f).replace(f"{folder}/", "") for f in flags)
-            code, text = lines.refusal(divisi, "compile", *train, *kept, *flags, "-o", folder / "many")
+            code, text = lines.refusal(divisi, "compile", *train, *flags, "-o", folder / "many")
             if code:
                 yield code == 1 and text.startswith("error: ") and may_refuse(flags, text), f"{said}: refused: {text[-300:]}"
                 continue

@@ -18,7 +18,7 @@ class Model:
     """A model under construction: operations give the names of their results."""
 
     def __init__(self, kind, seed, batch):
-        self.kind, self.batch, self.buffers = kind, batch, []
+        self.kind, self.batch = kind, batch
         self.numbers = np.random.default_rng(seed)
         self.nodes, self.weights, self.inputs, self.data = [], [], [], {}
 
@@ -95,7 +95,6 @@ def cnn(m, draw, size):
         y = m.op("Conv", x, m.weight(out, channels // groups, 3, 3), group=groups, pads=[1, 1, 1, 1])
         if draw.random() < 0.7:
             moments = [m.tensor(np.zeros(out, np.float32)), m.tensor(np.ones(out, np.float32))]
-            m.buffers += moments
             y = m.op("BatchNormalization", y, m.tensor(np.ones(out, np.float32)), m.weight(out, scale=0.1), *moments,
                      results=3, training_mode=1)
         y = m.op("Relu", y)
