@@ -34,7 +34,6 @@ FailureOr<StepInParts> StepInParts::make(ModuleOp module, const MicrobatchOption
   StepInParts step;
   step.module = std::make_shared<OwningOpRef<ModuleOp>>(module.clone());
   PassManager manager(module.getContext());
-  manager.enableVerifier(false); // the result is verified when it is compiled
   addMicrobatchPipeline(manager, options);
   if (failed(manager.run(**step.module)))
     return failure();

@@ -201,24 +201,17 @@ private:
   int64_t usualCount(int64_t stages) const { return countNear(usualMicrobatchesPerStage * stages); }
   int64_t countNear(double wanted, int64_t rows = 1) const { return microbatchesNear(batch, wanted, rows); }
 
-  /// Tries the numbers of microbatches for each number of stages. First the steps are split into microbatches, then all
-  /// numbers of stages are tried in parallel.
+  /// Tries the numbers of microbatches for each number of stages. First the steps are split into microbatches, one
+  /// after the other, as passes in one context are; then all numbers of stages are tried in parallel.
   void tryAll(const std::map<int64_t, std::vector<int64_t>> &counts) {
-    std::vector<std::pair<int64_t, FailureOr<StepInParts>>> made;
-    std::set<int64_t> missing;
     std::vector<int64_t> stages;
     for (const auto &[number, list] : counts) {
       stages.push_back(number);
       plans[number];
       for (int64_t count : list)
         if (isCount(count) && !steps.count(count))
-          missing.insert(count);
+          steps.emplace(count, stepIn(count));
     }
-    for (int64_t count : missing)
-      made.push_back({count, failure()});
-    llvm::parallelFor(0, made.size(), [&](size_t i) { made[i].second = stepIn(made[i].first); });
-    for (auto &[count, step] : made)
-      steps.emplace(count, std::move(step));
     std::vector<std::vector<PipelineCandidate>> results(stages.size());
     llvm::parallelFor(0, stages.size(), [&](size_t i) {
       for (int64_t count : counts.at(stages[i]))
