@@ -15,7 +15,7 @@ using namespace divisi::compiler;
 using namespace divisi::planning;
 
 llvm::Error Attempt::plan(const Cluster &cluster, const PlannerOptions &options, int64_t microbatches) {
-  if (failed(session.read(request.input, request.import)))
+  if (failed(session.read(request)))
     return told();
   ModuleOp module = *session.model.module;
   hasBatchNorm = graph::hasBatchNorm(module);
@@ -108,7 +108,7 @@ llvm::Error Attempt::price(const Cluster &cluster, const dist::Mesh &mesh, int z
                            MicrobatchOptions options) {
   if (options.any())
     return priceInParts(cluster, mesh, zero, std::move(options));
-  if (failed(session.read(request.input, request.import)))
+  if (failed(session.read(request)))
     return told();
   ModuleOp module = *session.model.module;
   TrainOptions train = request.train;
@@ -136,7 +136,7 @@ llvm::Error Attempt::price(const Cluster &cluster, const dist::Mesh &mesh, int z
 
 llvm::Error Attempt::priceInParts(const Cluster &cluster, const dist::Mesh &mesh, int zero,
                                   MicrobatchOptions options) {
-  if (failed(session.read(request.input, request.import)))
+  if (failed(session.read(request)))
     return told();
   TrainOptions train = request.train;
   train.splitProjections = mesh.find("model").has_value();
@@ -173,7 +173,7 @@ llvm::Error Attempt::priceInParts(const Cluster &cluster, const dist::Mesh &mesh
 
 llvm::Expected<Attempt::Met> Attempt::meet(const TrainOptions &train, const MicrobatchOptions &options,
                          const Cluster &cluster) {
-  if (failed(session.read(request.input, request.import)))
+  if (failed(session.read(request)))
     return told();
   if (llvm::Error error = toTrain(train))
     return error;

@@ -48,6 +48,8 @@ LogicalResult Compilation::run() {
     return failure();
   if (failed(applyMesh()) || failed(toTrain()))
     return failure();
+  if (level >= Level::train)
+    noteDefaults(*model.module, request.defaults);
   if (level >= Level::train && level <= Level::exec) // also of a dump whose 'dist.sync' was edited
     noteSync(*model.module, sync);
   if (failed(toPlanned()) || failed(toExec()))
@@ -57,7 +59,7 @@ LogicalResult Compilation::run() {
 
 /// Reads the model, or a dump, whose contents are checked.
 LogicalResult Compilation::read() {
-  if (failed(session.read(request.model.input, request.model.import)) || failed(checkNames(*model.module)))
+  if (failed(session.read(request.model)) || failed(checkNames(*model.module)))
     return failure();
   level = levelOf(*model.module);
   for (auto function : model.module->getOps<func::FuncOp>())
@@ -214,12 +216,13 @@ LogicalResult Compilation::lower() {
   if (llvm::Error wrong = executable.check(*model.module, ranksOf(*model.module, sync)))
     return fail(std::move(wrong));
   auto expectation = expect();
-  if (failed(expectation))
+  auto defaults = defaultsOf(*model.module);
+  if (failed(expectation) || failed(defaults))
     return failure();
   if (!expectation->ends)
     return fail("the stages of this pipeline would wait for each other for ever: a fault of the compiler, if nobody has "
          "edited its dump; another --schedule or other cuts may do");
-  codegen::ProgramData data{writeManifest(*model.module, request.name, request.defaults, weights, &*expectation),
+  codegen::ProgramData data{writeManifest(*model.module, request.name, *defaults, weights, &*expectation),
                             model.skeleton, executable.next()};
   codegen::Targets targets{request.cpu, {}};
   if (request.cuda)

@@ -1,6 +1,6 @@
 #pragma once
-#include "compiler/Manifest.h"
 #include "compiler/RankPipelines.h"
+#include "compiler/RunDefaults.h"
 #include "compiler/Session.h"
 #include "dialects/Dist/Sync.h"
 

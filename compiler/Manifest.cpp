@@ -352,11 +352,9 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
                         {"state", std::move(states)},
                         {"scalars", std::move(scalars)},
                         {"results", std::move(results)},
-                        {"defaults", json::Object{{"lr", defaults.lr},
-                                                  {"lr_schedule", defaults.schedule},
-                                                  {"warmup_steps", defaults.warmupSteps},
-                                                  {"step_size", defaults.stepSize},
-                                                  {"gamma", defaults.gamma}}}};
+                        {"defaults", json::Object{{"lr", defaults.lr.value_or(0.01)},
+                                                  {"lr_schedule", defaults.schedule.value_or("constant")},
+                                                  {"warmup_steps", defaults.warmupSteps.value_or(0)}}}};
   if (!predictions.empty())
     manifest["predictions"] = std::move(predictions);
   if (json::Object meaning = meaningOf(module); !meaning.empty())

@@ -1,4 +1,5 @@
 #pragma once
+#include "compiler/RunDefaults.h"
 #include "dialects/Dist/Sync.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -6,14 +7,6 @@
 #include <string>
 
 namespace divisi::compiler {
-
-/// Defaults that a program's own flags may override.
-struct RunDefaults {
-  double lr = 0.01;
-  std::string schedule = "constant";
-  int64_t warmupSteps = 0, stepSize = 0;
-  double gamma = 0.1;
-};
 
 /// The file of initial weights beside the program; an empty name if there is none.
 struct WeightsReference {

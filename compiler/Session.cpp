@@ -2,6 +2,8 @@
 
 #include "passes/Planning/ParseDump.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
@@ -14,12 +16,22 @@ Session::Session(const std::string &about, bool warns) : warns(warns), diagnosti
   context.printOpOnDiagnostic(false); // an error is one line
 }
 
-LogicalResult Session::read(const std::string &input, const ImportOptions &options) {
+LogicalResult Session::read(const ModelRequest &request) {
+  const std::string &input = request.input;
   if (StringRef(input).ends_with(".mlir")) {
     model.module = parseDump(input, &context);
-    return success((bool)model.module);
+    if (!model.module)
+      return failure();
+    auto refuse = [&](const char *what, ArrayRef<std::string> flags) {
+      return emitError(UnknownLoc::get(&context), "'") << input << "' is " << what << ": leave out " << llvm::join(flags, ", ");
+    };
+    if (!request.importFlags.empty())
+      return refuse("a dump, and these flags are for ONNX files", request.importFlags);
+    if (!request.trainFlags.empty() && levelOf(*model.module) >= Level::train)
+      return refuse("a training step already, and these flags make one", request.trainFlags);
+    return success();
   }
-  auto imported = importOnnx(context, input, options);
+  auto imported = importOnnx(context, input, request.import);
   if (failed(imported))
     return failure();
   model = std::move(*imported);

@@ -13,6 +13,7 @@ struct ModelRequest {
   std::string input;
   ImportOptions import;
   TrainOptions train;
+  std::vector<std::string> importFlags, trainFlags; // those that were given: of an ONNX file, and of a step that is not made yet
 };
 
 /// A model in the compiler: an ONNX file, or a dump (.mlir) of some level. Errors are printed to stderr.
@@ -21,7 +22,7 @@ public:
   Session() : Session("", true) {}
   /// `about` begins each diagnostic's message; `warns`: what the import warns of and notes is printed, too.
   Session(const std::string &about, bool warns);
-  mlir::LogicalResult read(const std::string &input, const ImportOptions &options);
+  mlir::LogicalResult read(const ModelRequest &request);
   mlir::LogicalResult run(llvm::function_ref<void(mlir::OpPassManager &)> addPasses);
 
   mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};

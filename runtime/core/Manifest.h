@@ -171,8 +171,7 @@ struct Manifest {
   std::optional<int64_t> server;
   int64_t processRank = 0; ///< among all ranks
   std::string schedule = "constant";
-  int64_t warmupSteps = 0, stepSize = 0;
-  double gamma = 0.1;
+  int64_t warmupSteps = 0;
 
   /// Makes this the manifest of one rank: marks the tensors that are not in its arena.
   void localize(int64_t rank);

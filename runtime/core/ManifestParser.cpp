@@ -22,8 +22,6 @@ Status ManifestParser::parse(const Json &json) {
   manifest.learningRate = defaults.number("lr", manifest.learningRate);
   manifest.schedule = defaults.text("lr_schedule", manifest.schedule);
   manifest.warmupSteps = defaults.integer("warmup_steps", 0);
-  manifest.stepSize = defaults.integer("step_size", 0);
-  manifest.gamma = defaults.number("gamma", manifest.gamma);
   keep(weights.status());
   keep(defaults.status());
   parseMesh(top.array("mesh"));

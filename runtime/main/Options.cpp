@@ -332,8 +332,7 @@ Status finish(const Manifest &manifest, const Raw &raw, Options &o) {
 Result<std::optional<Options>> divisi::runtime::parseOptions(const Manifest &manifest, int argc,
                                                              const char *const *argv, bool print) {
   Options options;
-  options.schedule = {Schedule::Kind::Constant, manifest.learningRate, manifest.warmupSteps, manifest.stepSize,
-                      manifest.gamma};
+  options.schedule = {Schedule::Kind::Constant, manifest.learningRate, manifest.warmupSteps};
   Raw raw;
   raw.schedule = manifest.schedule;
   std::string program = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "program";

@@ -23,6 +23,7 @@ import lines  # noqa: E402
 
 NAMES = ("mlp", "gpt_tiny", "lenet", "moe_tiny", "lstm_tiny", "resnet_tiny", "vit_tiny", "mlp_no_loss", "llama_tiny")
 STEPS = 3
+LEVELS = ("plan", "train", "planned", "dist", "exec")
 OPTIMIZERS = {
     "sgd": [[], ["--momentum", "0.9"], ["--momentum", "0.9", "--nesterov"]],
     "adam": [[], ["--beta2", "0.99"]],
@@ -102,12 +103,12 @@ def inputs_of(name):
     return loss, [f"--data={file.stem}={file}" for file in sorted((MODELS / name / "data").glob("*.npy"))]
 
 
-def losses(divisi, program, data, folder):
+def losses(divisi, program, data, folder, *more):
     devices = json.loads(lines.call(program, "--describe", "json"))["devices"]
     log = folder / "log.jsonl"
     log.unlink(missing_ok=True)
     launch = [divisi, "run", "--devices", devices] if devices > 1 else []
-    lines.call(*launch, program, *data, "--steps", STEPS, "--no-shuffle", "--quiet", "--log", log)
+    lines.call(*launch, program, *data, "--steps", STEPS, "--no-shuffle", "--quiet", "--log", log, *more)
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     return [float(row["loss"]) for row in rows if row.get("loss") is not None and not row.get("eval")]
 
@@ -119,6 +120,19 @@ def wrong(text):
     return "names the compiler's own things" if INTERNAL.search(text) else ""
 
 
+def compile_through(divisi, level, model, split, folder):
+    """(exit code, standard error) of a compilation, which at a level is interrupted: from its plan file or its dump."""
+    if not level:
+        return lines.refusal(divisi, "compile", *model, *split, "-o", folder / "split")
+    dump = folder / "dump.mlir"
+    code, text = lines.refusal(divisi, "compile", *model, *split, f"--emit={level}", "-o", dump)
+    if code:
+        return code, text
+    target = split[split.index("--target"):][:2] if "--target" in split else []
+    source = [*model, "--plan", dump] if level == "plan" else [dump]
+    return lines.refusal(divisi, "compile", *source, *target, "-o", folder / "split")
+
+
 def combination(divisi, seed):
     def test(folder):
         draw = random.Random(f"flags {seed}")
@@ -128,8 +142,9 @@ def combination(divisi, seed):
         model = [MODELS / name / "model.onnx", *loss, "--no-calibration", *computes]
         if name == "resnet_tiny" and "--microbatches" in split:  # batch norm's numbers depend on them
             same = False
-        said = f"{name} {' '.join([*computes, *split])}"
-        code, text = lines.refusal(divisi, "compile", *model, *split, "-o", folder / "split")
+        level = draw.choice(LEVELS) if draw.random() < 0.3 and "2,4" not in split else ""
+        said = f"{name} {' '.join([*computes, *split])}{level and f' through {level}'}"
+        code, text = compile_through(divisi, level, model, split, folder)
         if code:
             fault = f"exit {code}" if code not in (1, 2) else wrong(text)
             yield not fault, f"{said}: {fault or 'refused'}: {text[-400:]}"
@@ -137,11 +152,12 @@ def combination(divisi, seed):
         if "cuda" in split:  # no GPU is needed to compile
             yield True, f"{said}: compiled"
             return
-        got = losses(divisi, folder / "split", data, folder)
+        lines.call(divisi, "compile", *model, "-o", folder / "one")
+        weights = ["--weights", folder / "one.safetensors"] if level not in ("", "plan") else []  # a dump has none
+        got = losses(divisi, folder / "split", data, folder, *weights)
         if not same:
             yield len(got) == STEPS, f"{said}: losses {got}"
             return
-        lines.call(divisi, "compile", *model, "-o", folder / "one")
         want = losses(divisi, folder / "one", data, folder)
         narrow = {"bf16", "fp16"} & set(computes)
         # These turn the rounding of small gradients into steps of full size: in 16 bits only their first loss is compared.

@@ -29,7 +29,7 @@ const char *const fakeManifest = R"({"abi": 7, "model": "line", "batch": 4,
   {"function": "evaluate", "kind": "correct", "dtype": "I64", "shape": [], "offset": 1088},
   {"function": "evaluate", "kind": "count", "dtype": "I64", "shape": [], "offset": 1152}],
  "tasks": ["train", "evaluate"], "tables": {"train": [[[0, 0, 0]]], "evaluate": [[[1, 0, 0]]]},
- "defaults": {"lr": 0.05, "lr_schedule": "constant", "warmup_steps": 0, "step_size": 0, "gamma": 0.1}})";
+ "defaults": {"lr": 0.05, "lr_schedule": "constant", "warmup_steps": 0}})";
 
 // A ModelProto with ir_version 8 and a graph named "line".
 const char fakeSkeleton[] = "\x08\x08\x3a\x06\x12\x04line";

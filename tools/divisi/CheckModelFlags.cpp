@@ -71,10 +71,10 @@ std::string ModelFlags::finishConstants() {
 
 /// Checks the other numbers of the training step and of the program.
 static std::string checkNumbers(const compiler::TrainOptions &train, const compiler::RunDefaults &defaults) {
-  for (auto [flag, number] : {std::pair{"--lr", defaults.lr}, {"--clip-norm", train.clipNorm}})
+  for (auto [flag, number] : {std::pair{"--lr", defaults.lr.value_or(0)}, {"--clip-norm", train.clipNorm}})
     if (!isAmount(number))
       return std::string(flag) + " expects a finite number that is not negative";
-  if (defaults.warmupSteps < 0)
+  if (defaults.warmupSteps.value_or(0) < 0)
     return "--warmup-steps expects a number that is not negative";
   for (const std::string &text : train.lrFactors)
     if (auto parsed = training::LrFactor::parse(text); !parsed)
@@ -111,7 +111,25 @@ std::string ModelFlags::finishMetrics() {
   return "";
 }
 
+/// Lists the flags that a dump cannot follow, or only one that is no training step yet.
+void ModelFlags::listFlags() {
+  auto given = [](CLI::App *group, llvm::function_ref<bool(llvm::StringRef)> counts) {
+    std::vector<std::string> names;
+    for (const CLI::Option *option : group->get_options())
+      if (option->count() > 0 && counts(option->get_lnames()[0]))
+        names.push_back("--" + option->get_lnames()[0]);
+    return names;
+  };
+  auto ofStep = [](llvm::StringRef name) { return llvm::is_contained({"output", "label", "metric", "predict"}, name); };
+  importFlags = given(ofModel, [&](llvm::StringRef name) { return !ofStep(name); });
+  trainFlags = given(ofModel, ofStep);
+  llvm::append_range(trainFlags, given(ofTraining, [](llvm::StringRef name) {
+                       return name != "lr" && name != "lr-schedule" && name != "warmup-steps"; // of the program
+                     }));
+}
+
 std::string ModelFlags::finish() {
+  listFlags();
   if (std::string wrong = parseDims(dims, import.dims); !wrong.empty())
     return wrong;
   if (std::string wrong = finishConstants(); !wrong.empty())

@@ -14,7 +14,7 @@ LogicalResult tools::followDump(const ModelFlags &model, DeviceFlags &devices) {
   if (auto text = llvm::MemoryBuffer::getFile(model.input); !text || !(*text)->getBuffer().contains(dist::names::sync))
     return success(); // what cannot be read is an error later
   compiler::Session session;
-  if (failed(session.read(model.input, model.import)))
+  if (failed(session.read(model)))
     return failure();
   ModuleOp module = *session.model.module;
   auto sync = dist::Sync::of(module);

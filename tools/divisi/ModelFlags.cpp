@@ -8,7 +8,7 @@ using namespace divisi::tools;
 void ModelFlags::addTo(CLI::App &command) {
   command.add_option("model", input, "an ONNX file, or a dump (.mlir) of any level")->required();
 
-  auto *model = command.add_option_group("Model");
+  auto *model = ofModel = command.add_option_group("Model");
   model->add_option("--loss", loss,
                     "put a loss on an output: cross_entropy, bce or focal (of logits), mse, huber, l1, nll or kl (of "
                     "log-probabilities), triplet")
@@ -31,13 +31,13 @@ void ModelFlags::addTo(CLI::App &command) {
   model->add_option("--batch-norm", batchNorm, "batch norm exported for inference: training (default) or inference")
       ->check(CLI::IsMember({"training", "inference"}));
 
-  auto *training = command.add_option_group("Training");
+  auto *training = ofTraining = command.add_option_group("Training");
   std::vector<std::string> optimizers;
   for (const auto &kind : training::optimizerKinds())
     optimizers.push_back(kind.name.str());
   training->add_option("--optimizer", train.optimizer, training::optimizerNames() + "; sgd without this flag")
       ->check(CLI::IsMember(optimizers));
-  training->add_option("--lr", defaults.lr, "learning rate; the program's --lr overrides it")->capture_default_str();
+  training->add_option("--lr", defaults.lr, "learning rate (0.01); the program's --lr overrides it");
   auto add = [&](const char *flag, double &number, const std::string &text) {
     constants[flag] = training->add_option("--" + std::string(flag), number, text + ": " + usersOf(flag));
   };
@@ -72,7 +72,7 @@ void ModelFlags::addTo(CLI::App &command) {
                      "the program logs the noise scale of the gradients, for which it compares those of replicas (mesh axis data) or of "
                      "microbatches with that of the batch");
   training->add_option("--lr-schedule", defaults.schedule, "constant, linear, cosine, step, polynomial, one-cycle or wsd; the program's flags have more")
-      ->check(CLI::IsMember({"constant", "linear", "cosine", "step", "polynomial", "one-cycle", "wsd"}));
+      ->check(CLI::IsMember(compiler::RunDefaults::schedules().vec()));
   training->add_option("--warmup-steps", defaults.warmupSteps, "steps in which the learning rate grows to --lr");
 
   training

@@ -1,5 +1,5 @@
 #pragma once
-#include "compiler/Manifest.h"
+#include "compiler/RunDefaults.h"
 #include "compiler/Session.h"
 
 #include <CLI/CLI.hpp>
@@ -24,6 +24,9 @@ private:
   std::string finishConstants();
   std::string finishMetrics();
 
+  void listFlags();
+
+  CLI::App *ofModel = nullptr, *ofTraining = nullptr; // groups of flags
   std::map<std::string, CLI::Option *> constants; // of optimizers, by the flag's name without dashes
 };
 

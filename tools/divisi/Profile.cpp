@@ -125,7 +125,7 @@ private:
       compiler::addTrainPipeline(manager, model.train);
       compiler::addSimplify(manager);
     };
-    if (!error.empty() || failed(session.read(model.input, model.import)) || failed(session.run(passes)))
+    if (!error.empty() || failed(session.read(model)) || failed(session.run(passes)))
       return error.empty() ? 1 : fail(error);
     auto profile = compiler::layerTimes(*session.model.module, times);
     if (!profile)
