@@ -42,7 +42,7 @@ INTERNAL = re.compile(r"'(graph|dist|exec|func|llvm|builtin|scf|arith|memref)\.\
 
 def what_it_computes(draw):
     optimizer = draw.choice(list(OPTIMIZERS))
-    flags = ["--optimizer", optimizer, *draw.choice(OPTIMIZERS[optimizer]), "--lr", "0.01"]
+    flags = ["--optimizer", optimizer, *draw.choice(OPTIMIZERS[optimizer]), "--lr", draw.choice(["0.01", "0.02"])]
     if draw.random() < 0.25:
         flags += ["--precision", draw.choice(["bf16", "bf16", "fp16", "tf32"])]
     if draw.random() < 0.2:
