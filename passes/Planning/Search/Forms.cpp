@@ -2,6 +2,7 @@
 
 #include "passes/Planning/Expansion.h"
 
+#include <map>
 #include <set>
 
 using namespace divisi;
@@ -69,8 +70,37 @@ static std::pair<double, bool> usedInPlace(const Problem &problem, const Mesh &m
   return {bytes, experts};
 }
 
+/// What the axis shards in most of the step's FLOPs; without FLOPs, of its operations. Empty: it shards nothing.
+static std::string leadingUse(const Problem &problem, const Plan &plan,
+                              const std::vector<llvm::SmallVector<int, 1>> &batch, int axis) {
+  std::map<std::string, std::pair<double, int>> uses; // FLOPs, number of operations
+  for (auto [op, factors, own] : llvm::zip(problem.ops, plan.ops, batch)) {
+    if (op.forward || op.seldom)
+      continue;
+    auto ofWeight = [&, &op = op](int f) {
+      return llvm::any_of(llvm::zip(op.operands, op.rule.operands), [&](auto entry) {
+        auto [t, dims] = entry;
+        return problem.tensors[t].weight &&
+               llvm::any_of(dims, [&](const auto &list) { return llvm::is_contained(list, f); });
+      });
+    };
+    for (auto [f, axes] : llvm::enumerate(factors)) {
+      if (!llvm::is_contained(axes, axis))
+        continue;
+      auto &[flops, count] = uses[llvm::is_contained(own, (int)f) ? "data"
+                                  : op.rule.factors[f].windowed   ? "spatial"
+                                  : ofWeight(f)                   ? "tensor"
+                                                                  : "sequence"];
+      flops += (double)op.flops;
+      ++count;
+    }
+  }
+  auto most = llvm::max_element(uses, [](const auto &a, const auto &b) { return a.second < b.second; });
+  return most == uses.end() ? "" : most->first;
+}
+
 std::vector<std::string> planning::recognize(const Problem &problem, const Mesh &mesh, const Plan &plan) {
-  static const std::string all[] = {"data", "ZeRO-1", "ZeRO-3", "tensor", "expert", "sequence"};
+  static const std::string all[] = {"data", "ZeRO-1", "ZeRO-3", "tensor", "expert", "spatial", "sequence"};
   std::set<std::string> found;
   auto add = [&](const std::string &name) { found.insert(name); };
   using Role = Problem::Role;
@@ -96,10 +126,8 @@ std::vector<std::string> planning::recognize(const Problem &problem, const Mesh 
       add("ZeRO-1");
     else if (batch)
       add("data");
-    else if (!tensor && llvm::any_of(plan.ops, [&](const FactorAxes &factors) {
-               return llvm::any_of(factors, [&](const Axes &axes) { return llvm::is_contained(axes, (int)a); });
-             }))
-      add("sequence");
+    else if (!tensor)
+      add(leadingUse(problem, plan, batches, (int)a));
   }
   std::vector<std::string> result;
   llvm::copy_if(all, std::back_inserter(result), [&](const std::string &name) { return found.count(name); });

@@ -1,5 +1,6 @@
 // Plans for at most n devices, beside every plan for every number of them.
 #include "passes/Planning/Search/Planner.h"
+#include "passes/Planning/Search/Forms.h"
 #include "test/passes/Planning/Search/RandomProblems.h"
 
 #include <gtest/gtest.h>
@@ -86,6 +87,16 @@ double fastest(const Planner &planner, const Mesh &mesh) {
   return best;
 }
 
+/// The parallelisms of the product where one factor of it is sharded.
+std::vector<std::string> formsOf(const Problem &problem, int factor) {
+  Plan plan;
+  for (const Problem::Tensor &tensor : problem.tensors)
+    plan.tensors.emplace_back(tensor.shape.size());
+  plan.ops.emplace_back(3);
+  plan.ops[0][factor] = {0};
+  return recognize(problem, {{{"axis", 2}}}, plan);
+}
+
 /// Few numbers of devices divide these sizes, so that numbers that do not divide all devices may be the fastest.
 int64_t randomSize(Random &random) {
   const int64_t factors[] = {3, 5, 7, 15, 21};
@@ -94,6 +105,16 @@ int64_t randomSize(Random &random) {
 
 // What `Planner::candidates` promises: of numbers that divide the devices the fastest; others, where those do not pay,
 // if they are faster by 5 %.
+TEST(Forms, AreNamedAfterWhatIsSharded) {
+  Problem problem = product(8, 4, 6);
+  EXPECT_EQ(formsOf(problem, 0), std::vector<std::string>{"sequence"});
+  EXPECT_EQ(formsOf(problem, 2), std::vector<std::string>{"tensor"});
+  problem.ops[0].rule.factors[0].windowed = true; // rows of images
+  EXPECT_EQ(formsOf(problem, 0), std::vector<std::string>{"spatial"});
+  problem.batchDims = {{0, 0}};
+  EXPECT_EQ(formsOf(problem, 0), std::vector<std::string>{"data"});
+}
+
 TEST(PlannerTest, FewerDevices) {
   Random random(24);
   int uneven = 0;
