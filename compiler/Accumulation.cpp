@@ -3,6 +3,8 @@
 #include "compiler/Pipeline.h"
 #include "compiler/RankPipelines.h"
 
+#include "llvm/ADT/StringSet.h"
+
 #include "mlir/Pass/PassManager.h"
 
 #include <cmath>
@@ -14,7 +16,9 @@ using namespace divisi::compiler;
 using namespace divisi::planning;
 
 /// How many numbers of microbatches are tried, each at least twice the one before.
-static constexpr int mostTries = 4;
+static constexpr int64_t mostTries = 4;
+/// Of these, the tries of large programs before rematerialization is tried; and the numbers that are searched.
+static constexpr int64_t firstTries = 2, mostSearched = 3;
 /// Plans that are slower by this share than one that does not fit are compared with rematerialization, too, of ever
 /// fewer microbatches while it is faster by this share.
 static constexpr double mostOverRoomy = 0.05;
@@ -35,11 +39,11 @@ public:
       : module(module), cluster(cluster), options(options), batch(batchOf(module)) {
     quick.remat = 0;
     quick.thorough = false;
+    quick.everyMesh = true;
   }
 
-  /// Plans with the fewest microbatches that may fit, then with twice as many, and so on while this helps. If no plan
-  /// fits, or only slow ones, the best number is planned with rematerialization, then the last with which nothing fits
-  /// and smaller ones.
+  /// Plans with the fewest microbatches that may fit, then with twice as many, and so on while this helps. Numbers with
+  /// which nothing fits, and smaller ones, are planned with rematerialization where that may be faster.
   llvm::Expected<std::vector<ModuleCandidate>> run() {
     PlannerOptions whole = options;
     whole.remat = options.remat.value_or(0);
@@ -47,49 +51,66 @@ public:
     auto first = planModule(module, cluster, whole);
     if (!first || !isMemoryShort(*first, cluster))
       return first;
-    take(std::move(*first));
+    const bool small = quick.searches = first->front().planner->problem.ops.size() <= mostOftenSearched;
     quick.remat = whole.remat;
-    int64_t best = 1, tooFew = 1; // counts: of the best plan, and the last with which nothing fits
-    for (int64_t tries = 0, count = fewest(); count && tries < mostTries; ++tries, count = divisorFrom(2 * count)) {
+    take(std::move(*first));
+    const int64_t least = fewest();
+    int64_t next = more(least, small || options.remat ? mostTries : firstTries);
+    if (!options.remat && isSlow()) {
+      if (llvm::Error error = recompute(least))
+        return error;
+      if (next && !found.front().fits)
+        more(next, mostTries - firstTries);
+    }
+    if (options.thorough || !small)
+      if (llvm::Error error = searchBest())
+        return error;
+    found.front().planner->complete(found.front());
+    return std::move(found);
+  }
+
+private:
+  /// Plans with `count` microbatches, with twice as many, ..., while this helps. Returns the next number where that
+  /// ended for the number of tries only; else 0.
+  int64_t more(int64_t count, int64_t tries) {
+    for (; count && tries > 0; --tries, count = divisorFrom(2 * count)) {
       auto more = plan(count, quick);
       if (!more)
-        break;
-      if (!more->front().fits)
-        tooFew = count;
+        return 0;
       const bool enough = !isMemoryShort(*more, cluster);
-      const bool better = isBetter(more->front(), found.front());
-      if (better)
-        best = count;
-      const bool fits = found.front().fits;
+      const bool better = isBetter(more->front(), found.front()), fits = found.front().fits;
+      double &fastest = seconds[count] = more->front().prediction.seconds;
+      for (const ModuleCandidate &candidate : *more)
+        fastest = std::min(fastest, candidate.prediction.seconds);
       if (auto meshes = bestMeshes(*more); !meshes.empty() && more->front().fits) {
         quick.meshes = meshes;
         quick.wider = false;
       }
       take(std::move(*more));
       if (enough || (fits && !better))
-        break;
+        return 0;
     }
-    if (options.thorough && best > 1) {
-      PlannerOptions thorough = quick;
-      thorough.thorough = true;
-      replace(best, plan(best, thorough));
-    }
-    if (!options.remat && isSlow()) {
-      if (best != tooFew)
-        if (auto better = rematerialize(best); !better)
-          return better.takeError();
-      for (int64_t count = tooFew; count; count = divisorUpTo(count / 2)) { // recomputing, fewer may do
-        auto better = rematerialize(count);
-        if (!better)
-          return better.takeError();
-        if (!*better)
-          break;
-      }
-    }
-    return std::move(found);
+    return count;
   }
 
-private:
+  /// Plans with rematerialization: the numbers that were tried, unless they take too long even without; and then ever
+  /// fewer than `least`.
+  llvm::Error recompute(int64_t least) {
+    for (auto [count, fastest] : seconds)
+      if (const ModuleCandidate &best = found.front();
+          !best.fits || fastest * (1 + mostOverRoomy) < best.prediction.seconds)
+        if (auto better = rematerialize(count); !better)
+          return better.takeError();
+    for (int64_t count = least ? divisorUpTo(least / 2) : 1; count; count = divisorUpTo(count / 2)) {
+      auto better = rematerialize(count);
+      if (!better)
+        return better.takeError();
+      if (!*better)
+        break;
+    }
+    return llvm::Error::success();
+  }
+
   /// The smallest divisor of the batch from `least` on; 0 if there is none.
   int64_t divisorFrom(int64_t least) const {
     for (int64_t count = std::max<int64_t>(least, 2); count <= batch; ++count)
@@ -139,20 +160,53 @@ private:
     return more;
   }
 
+  /// Of plans with one name, the best stays.
   void take(std::vector<ModuleCandidate> more) {
     std::move(more.begin(), more.end(), std::back_inserter(found));
     llvm::stable_sort(found, isBetter);
+    llvm::StringSet<> names;
+    std::vector<ModuleCandidate> kept;
+    for (ModuleCandidate &candidate : found)
+      if (names.insert(candidate.name).second)
+        kept.push_back(std::move(candidate));
+    found = std::move(kept);
   }
 
   static int64_t countOf(const ModuleCandidate &candidate) {
     return candidate.split ? candidate.split->microbatches : 1;
   }
 
-  void replace(int64_t count, std::optional<std::vector<ModuleCandidate>> more) {
-    if (!more)
-      return;
-    llvm::erase_if(found, [&](const ModuleCandidate &candidate) { return countOf(candidate) == count; });
-    take(std::move(*more));
+  /// Searches for plans like the best ones: of as many microbatches, with as many segments recomputed, on their meshes.
+  llvm::Error searchBest() {
+    std::vector<std::pair<int64_t, int64_t>> kinds; // microbatches, segments
+    std::map<std::pair<int64_t, int64_t>, std::vector<ModuleCandidate>> alike;
+    for (const ModuleCandidate &candidate : found) {
+      const std::pair<int64_t, int64_t> kind = {countOf(candidate), candidate.preparation.remats.size()};
+      if (alike[kind].empty() && candidate.fits && kinds.size() < mostSearched &&
+          candidate.prediction.seconds <= found.front().prediction.seconds * (1 + mostOverRoomy))
+        kinds.push_back(kind);
+      alike[kind].push_back(candidate);
+    }
+    for (auto [count, segments] : kinds) {
+      PlannerOptions thorough = options;
+      thorough.remat = segments;
+      thorough.wider = false;
+      thorough.thorough &= quick.searches;
+      thorough.meshes = bestMeshes(alike[{count, segments}]);
+      if (thorough.meshes.empty() || (count == 1 && segments == 0) || (segments > 0 && quick.searches))
+        continue; // it was searched
+      auto with = count > 1 ? split(count) : nullptr;
+      auto more = planModule(with ? with->module.get() : module, cluster, thorough);
+      if (!more)
+        return more.takeError();
+      if (with)
+        name(*more, with);
+      take(std::move(*more));
+    }
+    ModuleCandidate &best = found.front();
+    if (!quick.searches && options.thorough && best.searched && best.preparation.pads.empty())
+      best.planner->certify(options.pins, best);
+    return llvm::Error::success();
   }
 
   /// Whether no plan fits, or one that does not would be much faster.
@@ -181,8 +235,7 @@ private:
       name(*more, with);
     const ModuleCandidate before = found.front();
     bool better = !more->empty() && isBetter(more->front(), before) &&
-                  (!before.fits ||
-                   more->front().prediction.seconds * (1 + mostOverRoomy) < before.prediction.seconds);
+                  (!before.fits || more->front().prediction.seconds * (1 + mostOverRoomy) < before.prediction.seconds);
     take(std::move(*more));
     return better;
   }
@@ -193,6 +246,7 @@ private:
   PlannerOptions quick = options;
   const int64_t batch;
   std::map<int64_t, std::shared_ptr<const SplitModule>> splits;
+  std::map<int64_t, double> seconds;  // by microbatches: of the fastest plan without rematerialization, if it fitted
   std::vector<ModuleCandidate> found; // best first
 };
 } // namespace

@@ -8,6 +8,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <array>
+#include <cmath>
 #include <map>
 
 using namespace mlir;
@@ -175,8 +176,8 @@ public:
   llvm::Expected<std::vector<ModuleCandidate>> plan(size_t count) { return plan(count, options); }
 
   /// The plans with about the least number of segments for which a plan fits and is better than `whole`, the plans
-  /// without rematerialization. Only the best meshes of `whole` are planned with all segments, and the best of them with
-  /// fewer.
+  /// without rematerialization. Only the best meshes of `whole` are planned with all segments, and the best of them
+  /// with fewer.
   llvm::Expected<std::vector<ModuleCandidate>> search(const std::vector<ModuleCandidate> &whole) {
     PlannerOptions promising = options;
     promising.wider = false;
@@ -184,22 +185,44 @@ public:
       promising.meshes = best;
     PlannerOptions quick = promising;
     quick.thorough = false;
-    size_t low = 0, high = most(), step = std::max<size_t>(1, most() / rematSteps);
-    for (size_t count = most(); high - low > step || count == most(); count = low + (high - low) / 2) {
+    quick.everyMesh = true;
+    quick.searches = whole.front().planner->problem.ops.size() <= mostOftenSearched;
+    const size_t step = std::max<size_t>(1, most() / rematSteps);
+    size_t low = 0, high = most();
+    auto isGood = [&](const ModuleCandidate &best) { return best.fits && isBetter(best, whole.front()); };
+    auto all = plan(most(), quick);
+    if (!all || !isGood(all->front()))
+      return all;
+    if (all->front().mesh.devices() > 1)
+      promising.meshes = quick.meshes = {all->front().mesh};
+    for (size_t count = needed(whole, all->front()); high - low > step; count = low + (high - low) / 2) {
+      if (count <= low || count >= high)
+        continue;
       auto found = plan(count, quick);
       if (!found)
         return found;
-      bool good = found->front().fits && isBetter(found->front(), whole.front());
-      if (!good && count == most())
-        return found;
-      if (count == most() && found->front().mesh.devices() > 1)
-        promising.meshes = quick.meshes = {found->front().mesh};
-      (good ? high : low) = count;
+      (isGood(found->front()) ? high : low) = count;
+      if (high == count && count > low + step) { // is one step less enough, too?
+        auto less = plan(count - step, quick);
+        if (!less)
+          return less;
+        (isGood(less->front()) ? high : low) = count - step;
+      }
     }
-    return plan(high, promising);
+    return plan(high, quick.searches ? promising : quick);
   }
 
 private:
+  /// About how many segments suffice, if each frees the same memory: between a plan that recomputes none, on the mesh
+  /// of one that recomputes `all`, and that one.
+  size_t needed(const std::vector<ModuleCandidate> &whole, const ModuleCandidate &all) const {
+    auto same = llvm::find_if(whole, [&](const auto &other) { return nameOf(other.mesh) == nameOf(all.mesh); });
+    const double room = cluster.used(all.mesh.devices()).device.memory, least = all.prediction.memory.total();
+    const double none = same == whole.end() ? least : same->prediction.memory.total();
+    const double share = none > room && none > least ? (none - room) / (none - least) : 0.5;
+    return std::clamp<size_t>(std::ceil(share * (double)most()), 1, most());
+  }
+
   llvm::Expected<std::vector<ModuleCandidate>> plan(size_t count, const PlannerOptions &options) {
     if (count == 0)
       return planUnchanged(module, cluster, options);
@@ -241,9 +264,9 @@ bool planning::isMemoryShort(const std::vector<ModuleCandidate> &candidates, con
   });
 }
 
-llvm::Expected<std::vector<ModuleCandidate>>
-planning::planRematerialized(ModuleOp module, const Cluster &cluster, const PlannerOptions &options,
-                             const std::vector<ModuleCandidate> &whole) {
+llvm::Expected<std::vector<ModuleCandidate>> planning::planRematerialized(ModuleOp module, const Cluster &cluster,
+                                                                          const PlannerOptions &options,
+                                                                          const std::vector<ModuleCandidate> &whole) {
   RematPlans plans(module, cluster, options);
   if (plans.most() == 0)
     return std::vector<ModuleCandidate>();

@@ -2,6 +2,8 @@
 #include "dialects/Dist/Sync.h"
 #include "runtime/include/divisi/suggest.h"
 
+#include "llvm/ADT/StringMap.h"
+
 #include <set>
 
 using namespace divisi;
@@ -72,6 +74,9 @@ public:
       : problem(problem), mesh(mesh), options(options), propagation(problem, mesh) {}
 
   llvm::Expected<StrategyPlan> run() {
+    for (auto [t, tensor] : llvm::enumerate(problem.tensors))
+      if (tensor.named() && !options.pins.empty())
+        byName[tensor.name].push_back((int)t);
     for (const Pin &pin : options.pins)
       if (std::string wrong = apply(pin); !wrong.empty())
         return llvm::createStringError(wrong);
@@ -100,11 +105,11 @@ private:
       for (const std::string &axis : axes)
         if (!used.insert(axis).second)
           return what + "axis \"" + axis + "\" splits it twice";
-    bool found = false;
-    for (auto [t, tensor] : llvm::enumerate(problem.tensors)) {
-      if (tensor.name != pin.name)
-        continue;
-      found = true;
+    const auto named = byName.find(pin.name);
+    if (named == byName.end())
+      return what + "there is no input, parameter or other state of this name" + suggestion(pin.name, namesOf(problem.tensors));
+    for (int t : named->second) {
+      const Problem::Tensor &tensor = problem.tensors[t];
       if (pin.dims.size() != tensor.shape.size())
         return what + "names " + std::to_string(pin.dims.size()) + " dimensions, but it has " +
                std::to_string(tensor.shape.size());
@@ -122,11 +127,8 @@ private:
                                      " does not divide over \"" + name + "\"");
         }
     }
-    if (!found)
-      return what + "there is no input, parameter or other state of this name" + suggestion(pin.name, namesOf(problem.tensors));
-    for (auto [t, tensor] : llvm::enumerate(problem.tensors))
-      if (tensor.name == pin.name)
-        propagation.fix(t);
+    for (int t : named->second)
+      propagation.fix(t);
     return "";
   }
 
@@ -252,6 +254,7 @@ private:
   const Problem &problem;
   const Mesh &mesh;
   const StrategyOptions &options;
+  llvm::StringMap<llvm::SmallVector<int, 2>> byName; // tensors: a state has one in each function
   Propagation propagation;
   std::optional<PadRequest> pad; // the first size that does not divide
 };

@@ -23,7 +23,7 @@ constexpr double nearBest = 0.1; // of meshes that are refined: how much slower 
 /// as good, and easier to understand. Of strategies, which somebody could write by hand, and of searches.
 constexpr double clearlyByHand = 0.002, clearlyBySearch = 0.01;
 /// How often a search is repeated with less memory, where the prediction needs more than the search believed.
-constexpr int mostAttempts = 5;
+constexpr int mostAttempts = 5, attemptsOfLarge = 2;
 /// The first look at the meshes of a large program, or at three axes: a gap and sums of elimination (SolveOptions).
 constexpr double coarseGap = 4e-3, coarseTables = 2e7;
 /// Three axes are tried where a step waits for at least this share of its time.
@@ -216,7 +216,8 @@ std::vector<Candidate> Planner::search(const Spaces &spaces, const Mesh &mesh, c
     // Overlapped communication is mostly no longer than the computation beside it: an estimate, not a bound.
     effort.limit = 1e6 * most * (2 - hidden);
     bool settled = false;
-    for (int attempt = 0; attempt < mostAttempts && !settled; ++attempt) {
+    const int attempts = problem.ops.size() > mostOftenSearched ? attemptsOfLarge : mostAttempts;
+    for (int attempt = 0; attempt < attempts && !settled; ++attempt) {
       pairwise->capacity = memory - unforeseen;
       Solution solution = solve(*pairwise, effort);
       if (solution.overLimit)
@@ -286,27 +287,40 @@ llvm::Expected<std::vector<Candidate>> Planner::candidates(const PlannerOptions 
   return result;
 }
 
+std::vector<Candidate> Planner::strategy(const Mesh &mesh, const std::vector<Pin> &pins, int zero) const {
+  auto plan = planIfAny(problem, mesh, {pins, zero});
+  if (!plan)
+    return {};
+  std::vector<Candidate> found = {
+      price(cluster, mesh, *plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""))};
+  found[0].forms = recognize(problem, mesh, *plan);
+  return found;
+}
+
+std::vector<Candidate> Planner::fittingStrategies(const Mesh &mesh, const std::vector<Pin> &pins) const {
+  std::vector<Candidate> found;
+  for (int zero : {3, 1, 0})
+    if (zero == 0 || mesh.find("data")) {
+      append(found, strategy(mesh, pins, zero));
+      if (found.empty() || !found.back().fits)
+        break; // nor do those that shard less
+    }
+  return found;
+}
+
 llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOptions &options, double most) const {
   std::vector<Task> tasks;
   std::vector<std::pair<size_t, Mesh>> ofStrategies; // tasks
-  std::string wrong; // with the pins, on one of the meshes
+  std::string wrong;                                 // with the pins, on one of the meshes
   std::vector<Candidate> result;
   if (options.alone && options.pins.empty())
     result.push_back(alone());
   const bool settled = !result.empty() && isSettled(result[0], devicesOf(options));
   const bool thorough = options.thorough && problem.ops.size() <= mostThorough;
-  const Spaces spaces = spacesOf(options.meshes);
+  const Spaces spaces = options.searches ? spacesOf(options.meshes) : Spaces();
   auto follow = [&](Mesh mesh, int zero) {
     ofStrategies.emplace_back(tasks.size(), mesh);
-    tasks.push_back([&, mesh, zero]() -> std::vector<Candidate> {
-      auto plan = planIfAny(problem, mesh, {options.pins, zero});
-      if (!plan)
-        return {};
-      std::vector<Candidate> found = {
-          price(cluster, mesh, *plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""))};
-      found[0].forms = recognize(problem, mesh, *plan);
-      return found;
-    });
+    tasks.push_back([&, mesh, zero] { return strategy(mesh, options.pins, zero); });
   };
   for (const Mesh &mesh : options.meshes) {
     bool exchanged = hasNamesExchanged(mesh, options);
@@ -317,9 +331,12 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
       wrong = llvm::toString(places.takeError());
       continue;
     }
-    if (!exchanged || !options.pins.empty())
+    if (options.searches && (!exchanged || !options.pins.empty()))
       tasks.push_back([&, places = *places] { return search(spaces, mesh, places, firstShare, firstEffort(), most); });
-    if (mesh.axes.size() > 1 && options.meshes.size() > 1 && !thorough)
+    const bool left = mesh.axes.size() > 1 && options.meshes.size() > 1 && !thorough;
+    if (!options.searches || (left && options.everyMesh))
+      tasks.push_back([&, mesh] { return fittingStrategies(mesh, options.pins); });
+    if (left || !options.searches)
       continue;
     for (int zero : {0, 1, 3}) // (2 is the same plan as 1)
       if (zero == 0 || mesh.find("data"))
@@ -334,7 +351,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
   tasks.clear();
   for (const auto &[task, mesh] : ofStrategies)
     tasks.push_back([&, &found = answers[task], &mesh = mesh]() -> std::vector<Candidate> {
-      if (!thorough || settled || found.empty())
+      if (!thorough || !options.searches || settled || found.empty())
         return {};
       return search(spaces, mesh, statesOf(problem, found[0].plan, options.pins), firstShare, firstEffort(), most);
     });

@@ -37,6 +37,10 @@ bool isTie(const Candidate &a, const Candidate &b);
 /// lays the states; and meshes of three axes are searched.
 constexpr size_t mostThorough = 2500;
 
+/// In larger ones, where memory is short, strategies say which numbers of microbatches and recomputed segments are worth a
+/// search.
+constexpr size_t mostOftenSearched = 6000;
+
 /// Steps that differ by less than this share take the same time: predictions are not that exact.
 constexpr double sameTime = 0.005;
 
@@ -44,6 +48,8 @@ struct PlannerOptions {
   std::vector<dist::Mesh> meshes; // to search
   bool alone = true;              // consider one device, too
   bool wider = false;             // the meshes were enumerated: look at three axes and fewer devices, too
+  bool searches = true;           // else only strategies
+  bool everyMesh = false;         // of large programs, too, the strategies that fit on every mesh
   bool thorough = true;           // refine the best searches, and bound the best one by the whole problem
   bool onlyIfPossible = false;    // search nothing if the step's memory, divided evenly among the devices, is too much
   std::vector<Pin> pins;
@@ -97,6 +103,10 @@ private:
   std::vector<Candidate> search(const Spaces &spaces, const dist::Mesh &mesh,
                                 const std::map<int, dist::Sharding> &places, llvm::ArrayRef<double> hiddenShares,
                                 SolveOptions effort, double most = std::numeric_limits<double>::infinity()) const;
+  /// The strategy of this level of ZeRO; nothing where it is impossible.
+  std::vector<Candidate> strategy(const dist::Mesh &mesh, const std::vector<Pin> &pins, int zero) const;
+  /// The strategies that fit, from ZeRO 3 on, or the one that needs the least memory.
+  std::vector<Candidate> fittingStrategies(const dist::Mesh &mesh, const std::vector<Pin> &pins) const;
   /// The effort of the first look at a mesh.
   SolveOptions firstEffort() const;
   /// The strategies, and searches of the given meshes for plans that take at most `most` seconds.
