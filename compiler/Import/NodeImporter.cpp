@@ -185,6 +185,14 @@ Value NodeImporter::clamp(Value x, Value low, Value high) {
   return high ? select(compare(Predicate::gt, x, high), high, x) : x;
 }
 
+NodeImporter::Shape NodeImporter::reducedDims() {
+  int64_t rank = rankOf(in(0));
+  auto given = integersFrom("axes", 1);
+  if (given && !given->empty())
+    return axes(*given, rank);
+  return integer("noop_with_empty_axes", 0) ? Shape() : dimRange(0, rank);
+}
+
 Value NodeImporter::length(Value squares) {
   if (!isFloat(squares))
     return op<SqrtOp>(squares);

@@ -87,6 +87,9 @@ public:
   Value both(Value a, Value b) { return op<graph::AndOp>(a, b); }
   /// x, with values below `low` or above `high` replaced by these; the gradient is zero where x is replaced.
   Value clamp(Value x, Value low, Value high);
+  /// The reduced dimensions of the first input: from an attribute in old opsets, from the second input in newer ones;
+  /// by default all, or none.
+  Shape reducedDims();
   /// x, through which no gradient flows back.
   Value withoutGradient(Value x) { return op<graph::StraightThroughOp>(splatLike(x, 0), x); }
   /// The square root of sums of squares. Where a sum is zero, the gradient is zero, as in PyTorch's norms, and not

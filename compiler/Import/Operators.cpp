@@ -9,13 +9,15 @@ using Table = std::multimap<llvm::StringRef, const Operator *>;
 static const Table &table() {
   static const Table rows = [] {
     Table result;
-    for (auto family : {mathOperators(), activationOperators(), logicOperators(), shapeOperators(),
-                        rearrangeOperators(), reductionOperators(), contractionOperators(), convolutionOperators(),
-                        poolingOperators(), normalizationOperators(), indexingOperators(), lossOperators(),
-                        sequenceOperators(), resizeOperators(), constantOperators(), attentionOperators(),
-                        randomOperators(), quantizationOperators(), signalOperators(), samplingOperators(),
-                        optimizerOperators(), fusedOperators(), fusedAttentionOperators(), recurrentOperators(),
-                        controlFlowOperators(), linearAttentionOperators(), determinantOperators(), wordOperators()})
+    for (auto family :
+         {mathOperators(),        extremumOperators(),    activationOperators(),      logicOperators(),
+          shapeOperators(),       rearrangeOperators(),   reductionOperators(),       contractionOperators(),
+          convolutionOperators(), poolingOperators(),     normalizationOperators(),   indexingOperators(),
+          lossOperators(),        sequenceOperators(),    resizeOperators(),          constantOperators(),
+          attentionOperators(),   randomOperators(),      quantizationOperators(),    signalOperators(),
+          samplingOperators(),    optimizerOperators(),   fusedOperators(),           fusedAttentionOperators(),
+          recurrentOperators(),   controlFlowOperators(), linearAttentionOperators(), determinantOperators(),
+          wordOperators()})
       for (const Operator &row : family)
         result.emplace(row.name, &row);
     return result;

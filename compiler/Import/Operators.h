@@ -16,6 +16,7 @@ inline constexpr int64_t newest = 1 << 20;
 
 /// The operators of each family (Ops/*.cpp).
 llvm::ArrayRef<Operator> mathOperators();
+llvm::ArrayRef<Operator> extremumOperators();
 llvm::ArrayRef<Operator> activationOperators();
 llvm::ArrayRef<Operator> logicOperators();
 llvm::ArrayRef<Operator> shapeOperators();

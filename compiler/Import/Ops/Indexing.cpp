@@ -90,9 +90,31 @@ static Combine combineOf(N &n) {
   fail("reduction '", reduction, "' is not known");
 }
 
+/// Whether indices along an axis are known to differ, as those of TopK do.
+static bool areDistinct(N &n, Value indices, int64_t axis) {
+  if (shapeOf(indices)[axis] <= 1 || n.known(indices))
+    return true;
+  while (isa_and_nonnull<CastOp, ReshapeOp, SliceOp, TransposeOp>(indices.getDefiningOp()))
+    indices = indices.getDefiningOp()->getOperand(0);
+  return isa_and_nonnull<TopKOp>(indices.getDefiningOp());
+}
+
+/// TorchScript's exporter writes index_add without a reduction, so that of values with one index a single one stays.
+static void warnOfRepeats(N &n, int64_t axis) {
+  Value updates = n.in(2);
+  auto known = n.known(updates);
+  if (combineOf(n) == Combine::assign && n.isFloat(updates) && !(known && known->isSplat()) &&
+      n.model.isFromPyTorch() && CallNotes(n.node).target.empty() && !areDistinct(n, n.in(1), axis))
+    n.model.warn(textOf(
+        "node '", describe(n.node, n.name),
+        "' (ScatterElements) has no reduction: where its indices repeat, one of the values ",
+        "stays. If it is an index_add of the module, the exporter has dropped the sum: export with dynamo=True"));
+}
+
 static Results importScatterElements(N &n) {
   Value x = n.in(0);
   int64_t axis = n.axisAttr(0, n.rankOf(x));
+  warnOfRepeats(n, axis);
   return {n.op<ScatterElementsOp>(x.getType(), x, n.index(n.in(1), shapeOf(x)[axis]), n.in(2), axis, combineOf(n))};
 }
 

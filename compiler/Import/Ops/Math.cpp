@@ -141,7 +141,7 @@ static Results importBitShift(N &n) {
   fail("direction '", direction, "' is neither LEFT nor RIGHT");
 }
 
-//===- Cast, Clip, IsInf --------------------------------------------------===//
+//===- Cast, IsInf --------------------------------------------------------===//
 
 static Results importCast(N &n) { return {n.cast(n.in(0), n.elementAttr("to", n.elementOf(n.in(0))))}; }
 
@@ -162,27 +162,6 @@ static Results importBitCast(N &n) {
 }
 
 static Results importCastLike(N &n) { return {n.cast(n.in(0), n.elementOf(n.in(1)))}; }
-
-/// A bound of Clip. A known bound becomes a constant, even if it is an initializer.
-static Value clipBound(N &n, int64_t index, Value x) {
-  Value bound = n.maybe(index);
-  if (!bound)
-    return {};
-  if (auto value = n.known(bound); value && value->getNumElements() == 1)
-    return n.broadcastTo(n.reshape(n.constant(*value), {}), shapeOf(x));
-  return n.broadcastTo(bound, shapeOf(x));
-}
-static Results importClip(N &n) {
-  Value x = n.in(0);
-  return {n.clamp(x, clipBound(n, 1, x), clipBound(n, 2, x))};
-}
-/// Before opset 11, the bounds were attributes.
-static Results importClip6(N &n) {
-  Value x = n.in(0);
-  Value low = n.hasAttr("min") ? n.splatLike(x, n.number("min", 0)) : Value();
-  Value high = n.hasAttr("max") ? n.splatLike(x, n.number("max", 0)) : Value();
-  return {n.clamp(x, low, high)};
-}
 
 static Results importIsNan(N &n) {
   return {n.op<IsNanOp>(n.type(shapeOf(n.in(0)), n.getBuilder().getI1Type()), n.in(0))};
@@ -216,8 +195,6 @@ static constexpr Operator rows[] = {
     {"Cast", 6, newest, importCast},
     {"CastLike", 15, newest, importCastLike},
     {"Ceil", 6, newest, unary<CeilOp>},
-    {"Clip", 6, 10, importClip6},
-    {"Clip", 11, newest, importClip},
     {"Cos", 7, newest, unary<CosOp>},
     {"Cosh", 9, newest, unary<CoshOp>},
     {"Div", 7, newest, binary<DivOp>},
@@ -227,9 +204,7 @@ static constexpr Operator rows[] = {
     {"IsInf", 10, newest, importIsInf},
     {"IsNaN", 9, newest, importIsNan},
     {"Log", 6, newest, importLog},
-    {"Max", 6, newest, variadic<MaxOp>},
     {"Mean", 6, newest, importMean},
-    {"Min", 6, newest, variadic<MinOp>},
     {"Mod", 10, newest, importMod},
     {"Mul", 7, newest, binary<MulOp>},
     {"Neg", 6, newest, unary<NegOp>},

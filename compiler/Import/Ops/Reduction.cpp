@@ -6,19 +6,11 @@ using namespace divisi::graph;
 using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
 
-/// The reduced dimensions: from an attribute in old opsets, from an input in newer ones; by default all, or none.
-static Shape reducedDims(N &n, int64_t rank) {
-  auto given = n.integersFrom("axes", 1);
-  if (given && !given->empty())
-    return n.axes(*given, rank);
-  return n.integer("noop_with_empty_axes", 0) ? Shape() : dimRange(0, rank);
-}
-
 /// A reduction of x over dims; with keepdims, reduced dimensions have size 1.
 using Reduce = Value (*)(N &n, Value x, const Shape &dims);
 template <Reduce reduce> static Results reduction(N &n) {
   Value x = n.in(0);
-  Shape dims = reducedDims(n, n.rankOf(x));
+  Shape dims = n.reducedDims();
   Value result = reduce(n, x, dims);
   return {n.integer("keepdims", 1) ? n.keepDims(result, shapeOf(x), dims) : result};
 }
@@ -27,13 +19,6 @@ static Value sum(N &n, Value x, const Shape &dims) { return n.reduceSum(x, dims)
 static Value mean(N &n, Value x, const Shape &dims) { return n.reduceMean(x, dims); }
 static Value product(N &n, Value x, const Shape &dims) { return n.reduce<ReduceProdOp>(x, dims); }
 
-/// Compares booleans as integers.
-template <typename OpT> static Value extremum(N &n, Value x, const Shape &dims) {
-  Type element = n.elementOf(x);
-  if (!element.isInteger(1))
-    return n.reduce<OpT>(x, dims);
-  return n.compareTo(Predicate::gt, n.reduce<OpT>(n.cast(x, n.getBuilder().getI32Type()), dims), 0);
-}
 static Value sumOfAbs(N &n, Value x, const Shape &dims) { return n.reduceSum(n.op<AbsOp>(x), dims); }
 static Value sumOfSquares(N &n, Value x, const Shape &dims) { return n.reduceSum(n.mul(x, x), dims); }
 static Value norm(N &n, Value x, const Shape &dims) { return n.length(sumOfSquares(n, x, dims)); }
@@ -62,17 +47,10 @@ template <typename OpT> static Results argReduction(N &n) {
 }
 
 static constexpr Operator rows[] = {
-    {"ArgMax", 1, newest, argReduction<ArgMaxOp>},
-    {"ArgMin", 1, newest, argReduction<ArgMinOp>},
-    {"ReduceL1", 1, newest, reduction<sumOfAbs>},
-    {"ReduceL2", 1, newest, reduction<norm>},
-    {"ReduceLogSum", 1, newest, reduction<logOfSum>},
-    {"ReduceLogSumExp", 1, newest, reduction<logOfSumOfExp>},
-    {"ReduceMax", 1, newest, reduction<extremum<ReduceMaxOp>>},
-    {"ReduceMean", 1, newest, reduction<mean>},
-    {"ReduceMin", 1, newest, reduction<extremum<ReduceMinOp>>},
-    {"ReduceProd", 1, newest, reduction<product>},
-    {"ReduceSum", 1, newest, reduction<sum>},
-    {"ReduceSumSquare", 1, newest, reduction<sumOfSquares>},
+    {"ArgMax", 1, newest, argReduction<ArgMaxOp>},    {"ArgMin", 1, newest, argReduction<ArgMinOp>},
+    {"ReduceL1", 1, newest, reduction<sumOfAbs>},     {"ReduceL2", 1, newest, reduction<norm>},
+    {"ReduceLogSum", 1, newest, reduction<logOfSum>}, {"ReduceLogSumExp", 1, newest, reduction<logOfSumOfExp>},
+    {"ReduceMean", 1, newest, reduction<mean>},       {"ReduceProd", 1, newest, reduction<product>},
+    {"ReduceSum", 1, newest, reduction<sum>},         {"ReduceSumSquare", 1, newest, reduction<sumOfSquares>},
 };
 llvm::ArrayRef<Operator> divisi::compiler::reductionOperators() { return rows; }

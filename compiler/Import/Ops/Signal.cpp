@@ -88,12 +88,14 @@ static Results importDft(N &n) {
   return {transformed(n, x, axis, n.has(1) ? n.integerInput(1, "dft_length") : length, inverse, onesided)};
 }
 
-/// Transforms of frames of a signal, [batch, length, 1 or 2].
+/// Transforms of frames of a signal, [batch, length, 1 or 2]. TorchScript's exporter leaves out a last dimension of 1.
 static Results importStft(N &n) {
   Value x = n.in(0), window = n.maybe(2);
+  if (n.rankOf(x) == 2)
+    x = n.reshape(x, {shapeOf(x)[0], shapeOf(x)[1], 1});
   auto shape = shapeOf(x);
   if (shape.size() != 3)
-    fail("its signal ", shapeText(shape), " does not have three dimensions");
+    fail("its signal ", shapeText(shape), " has neither the dimensions [batch, length] nor [batch, length, 1 or 2]");
   int64_t step = n.integerInput(1, "frame_step");
   int64_t length = n.has(3) ? n.integerInput(3, "frame_length") : window ? shapeOf(window)[0] : shape[1];
   if (step < 1 || length < 1 || length > shape[1])
