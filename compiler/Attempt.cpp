@@ -119,18 +119,19 @@ llvm::Error Attempt::price(const Cluster &cluster, const dist::Mesh &mesh, int z
   separateScalars(module);
   StrategyOptions strategyOptions;
   strategyOptions.zero = zero;
-  auto pads = padForStrategy(module, mesh, strategyOptions);
-  if (!pads)
-    return pads.takeError();
+  auto prepared = prepareStrategy(module, mesh, strategyOptions, cluster.device.kind);
+  if (!prepared)
+    return prepared.takeError();
   auto problem = ModuleProblem::build(module);
   if (failed(problem))
     return told();
-  auto strategy = planByStrategy(problem->problem, mesh, strategyOptions);
+  auto strategy = planByStrategy(problem->problem, prepared->mesh, strategyOptions);
   if (!strategy)
     return strategy.takeError();
   auto planner = std::make_shared<const Planner>(std::move(problem->problem), cluster);
-  std::string name = planning::nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : "");
-  candidates = {{planner->price(cluster, mesh, std::move(*strategy->plan), name), {{}, *pads}, planner}};
+  std::string name = planning::nameOf(prepared->mesh) + (zero ? " zero=" + std::to_string(zero) : "");
+  candidates = {
+      {planner->price(cluster, prepared->mesh, std::move(*strategy->plan), name), {{}, prepared->pads}, planner}};
   return llvm::Error::success();
 }
 

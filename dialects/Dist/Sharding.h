@@ -17,6 +17,9 @@ enum class Reduction { sum = 0, max = 1, min = 2 };
 /// Positions of mesh axes, major to minor.
 using Axes = llvm::SmallVector<int, 2>;
 
+/// The inner half of an axis that planning has split in two.
+inline constexpr llvm::StringLiteral innerAxis = "inner";
+
 /// A device mesh with named axes. Device numbers are row-major: the last axis varies fastest.
 struct Mesh {
   struct Axis {

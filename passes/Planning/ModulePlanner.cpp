@@ -58,6 +58,50 @@ llvm::Expected<std::vector<NamedPad>> planning::padForStrategy(ModuleOp module, 
   }
 }
 
+/// The predicted seconds of a strategy's step on a mesh; none if it is not possible.
+static std::optional<double> secondsOf(ModuleOp module, const dist::Mesh &mesh, const StrategyOptions &options,
+                                       const Cluster &cluster) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  auto pads = llvm::expectedToOptional(padForStrategy(*copy, mesh, options));
+  auto padded = ModuleProblem::build(*copy);
+  if (!pads || failed(padded))
+    return std::nullopt;
+  const Planner planner(std::move(padded->problem), cluster);
+  auto plan = planIfAny(planner.problem, mesh, options);
+  if (!plan)
+    return std::nullopt;
+  return planner.price(cluster, mesh, std::move(*plan), "").prediction.seconds;
+}
+
+llvm::Expected<StrategyMesh> planning::prepareStrategy(ModuleOp module, const dist::Mesh &mesh,
+                                                       const StrategyOptions &options, StringRef kind) {
+  StrategyMesh result{mesh, {}};
+  std::vector<dist::Mesh> others;
+  const bool named = llvm::any_of(module.getOps<func::FuncOp>(), // axes of the mesh
+                                  [](func::FuncOp function) { return function->hasAttr(dist::names::stageAxes); });
+  if (options.pins.empty() && !named) {
+    auto problem = ModuleProblem::build(module);
+    if (failed(problem))
+      return told();
+    others = meshesForGroups(problem->problem, mesh);
+  }
+  if (!others.empty()) {
+    const Cluster cluster = nominalCluster(kind, mesh.devices());
+    auto least = secondsOf(module, mesh, options, cluster);
+    for (const dist::Mesh &other : others)
+      if (auto seconds = secondsOf(module, other, options, cluster);
+          least && seconds && *seconds < *least * (1 - sameTime)) {
+        least = seconds;
+        result.mesh = other;
+      }
+  }
+  auto pads = padForStrategy(module, result.mesh, options);
+  if (!pads)
+    return pads.takeError();
+  result.pads = std::move(*pads);
+  return result;
+}
+
 namespace {
 
 /// Of sorted candidates that take the same time but for what no prediction can tell, puts that for the fewest devices

@@ -49,6 +49,17 @@ mlir::LogicalResult applyCandidate(mlir::ModuleOp module, const ModuleCandidate 
 /// One line for users: the chosen plan, and the time of the next best choice.
 std::string describeChoice(const std::vector<ModuleCandidate> &candidates);
 
+/// The mesh on which a strategy is followed, and the sizes that are padded for it.
+struct StrategyMesh {
+  dist::Mesh mesh;
+  std::vector<NamedPad> pads;
+};
+/// Prepares a module for a strategy: where groups of columns (heads) do not divide over the axis "model", the mesh may
+/// be one of meshesForGroups that is faster on devices of the kind ("cpu" or "cuda"), the same on every machine. Pins
+/// and axes that only some stages have keep the mesh. The module is padded. Errors are as planModule's.
+llvm::Expected<StrategyMesh> prepareStrategy(mlir::ModuleOp module, const dist::Mesh &mesh,
+                                             const StrategyOptions &options, llvm::StringRef kind);
+
 /// Pads the sizes that strategies on a mesh need to divide, and returns what was padded. Errors are as planModule's.
 llvm::Expected<std::vector<NamedPad>> padForStrategy(mlir::ModuleOp module, const dist::Mesh &mesh,
                                                      const StrategyOptions &options);

@@ -6,8 +6,7 @@ using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
 
-/// The only factor of a dimension that is larger than one; -1 if there is none or there are several.
-static int soleFactor(const ShardingRule &rule, llvm::ArrayRef<int> list) {
+int planning::soleFactor(const ShardingRule &rule, llvm::ArrayRef<int> list) {
   int sole = -1;
   for (int factor : list) {
     if (rule.factors[factor].size == 1)

@@ -6,6 +6,9 @@
 
 namespace divisi::planning {
 
+/// The only factor of a dimension that is larger than one; -1 if there is none or there are several.
+int soleFactor(const dist::ShardingRule &rule, llvm::ArrayRef<int> list);
+
 /// A size that should divide but does not: dimension `dim` of a tensor by `parts`.
 struct PadRequest {
   int tensor, dim;

@@ -67,15 +67,16 @@ private:
     }
     separateScalars(getOperation());
     Preparation preparation{rematerializeBest(getOperation(), remat), {}};
-    auto pads = padForStrategy(getOperation(), *grid, options);
-    if (!pads)
-      return report(pads.takeError());
+    auto prepared = prepareStrategy(getOperation(), *grid, options, target);
+    if (!prepared)
+      return report(prepared.takeError());
+    grid = prepared->mesh;
     auto problem = ModuleProblem::build(getOperation());
     if (failed(problem))
       return failure();
     auto plan = llvm::cantFail(planByStrategy(problem->problem, *grid, options)).plan;
     warnOfIdleAxes(*plan, *grid);
-    preparation.pads = *pads;
+    preparation.pads = prepared->pads;
     std::set<std::string> pinned;
     for (const Pin &pin : options.pins)
       pinned.insert(pin.name);

@@ -1,9 +1,11 @@
 #include "passes/Planning/Strategy.h"
 #include "dialects/Dist/Sync.h"
+#include "passes/Planning/WholeGroups.h"
 #include "runtime/include/divisi/suggest.h"
 
 #include "llvm/ADT/StringMap.h"
 
+#include <numeric>
 #include <set>
 
 using namespace divisi;
@@ -68,6 +70,27 @@ bool isReplicaAxis(StringRef name) {
   return name.consume_front(replicaAxis) && llvm::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
 }
 
+/// Whether a factor of an operation occurs in a weight, and in other operands.
+struct FactorUse {
+  bool weight = false, others = false;
+};
+FactorUse useOf(const Problem &problem, const Problem::Op &op, int factor) {
+  FactorUse use;
+  for (auto [tensor, dims] : llvm::zip(op.operands, op.rule.operands))
+    (problem.tensors[tensor].weight ? use.weight : use.others) |=
+        llvm::any_of(dims, [&](const auto &list) { return llvm::is_contained(list, factor); });
+  return use;
+}
+
+/// Whether an operation combines a weight with an activation: a contraction, or a lookup in a table.
+bool combinesWeight(const Problem &problem, const Problem::Op &op) {
+  bool weight = false, other = false;
+  for (int tensor : op.operands)
+    (problem.tensors[tensor].weight && !problem.tensors[tensor].shape.empty() ? weight : other) = true;
+  bool contracts = llvm::any_of(op.rule.factors, [](const auto &factor) { return factor.reduction.has_value(); });
+  return weight && other && contracts;
+}
+
 class StrategyPlanner {
 public:
   StrategyPlanner(const Problem &problem, const Mesh &mesh, const StrategyOptions &options)
@@ -88,7 +111,7 @@ public:
       if (isReplicaAxis(axis.name) && !pad)
         splitBatch((int)i);
     if (model && !pad)
-      splitWeights(*model);
+      splitWeights(weightAxes(*model));
     if (pad)
       return StrategyPlan{{}, std::move(pad)};
     if (data && options.zero > 0)
@@ -132,14 +155,15 @@ private:
     return "";
   }
 
-  /// Requests padding if only the size prevents sharding along the axis. With `always` the amount of padding does not
+  /// Requests padding if only the size prevents sharding along the axes. With `always` the amount of padding does not
   /// matter; otherwise it is limited by mostPadding.
-  void wantPadding(int tensor, int dim, int axis, bool always) {
+  void wantPadding(int tensor, int dim, ArrayRef<int> axes, bool always) {
     const Sharding &sharding = propagation.sharding(tensor);
-    int64_t size = problem.tensors[tensor].shape[dim], parts = mesh.parts(sharding.dims[dim]) * mesh.axes[axis].size;
+    int64_t size = problem.tensors[tensor].shape[dim], parts = mesh.parts(sharding.dims[dim]) * mesh.parts(axes);
     int64_t rest = size % parts == 0 ? 0 : parts - size % parts;
     bool worthIt = rest <= size * mostPadding || (always && parts <= size);
-    if (!pad && rest > 0 && worthIt && !sharding.splits(axis) && !propagation.isFixed(tensor))
+    bool splits = llvm::any_of(axes, [&](int axis) { return sharding.splits(axis); });
+    if (!pad && rest > 0 && worthIt && !splits && !propagation.isFixed(tensor))
       pad = {tensor, dim, parts};
   }
 
@@ -148,27 +172,6 @@ private:
       if (!propagation.split(tensor, dim, axis))
         wantPadding(tensor, dim, axis, /*always=*/true);
     propagation.spread();
-  }
-
-  /// Whether a factor of an operation occurs in a weight, and in other operands.
-  struct FactorUse {
-    bool weight = false, others = false;
-  };
-  FactorUse useOf(const Problem::Op &op, int factor) const {
-    FactorUse use;
-    for (auto [tensor, dims] : llvm::zip(op.operands, op.rule.operands))
-      (problem.tensors[tensor].weight ? use.weight : use.others) |=
-          llvm::any_of(dims, [&](const auto &list) { return llvm::is_contained(list, factor); });
-    return use;
-  }
-
-  /// Whether an operation combines a weight with an activation: a contraction, or a lookup in a table.
-  bool combinesWeight(const Problem::Op &op) const {
-    bool weight = false, other = false;
-    for (int tensor : op.operands)
-      (problem.tensors[tensor].weight && !problem.tensors[tensor].shape.empty() ? weight : other) = true;
-    bool contracts = llvm::any_of(op.rule.factors, [](const auto &factor) { return factor.reduction.has_value(); });
-    return weight && other && contracts;
   }
 
   /// Whether an operand other than a weight is sharded along the factor by the axis.
@@ -183,55 +186,88 @@ private:
   /// Requests padding of a weight's dimension that consists of this factor alone. The request is dropped if the class
   /// does not contain the factor: padding would then end before the operation, and would be requested again without
   /// end.
-  void wantFactorPadding(int number, int factor, int axis) {
+  void wantFactorPadding(int number, int factor, ArrayRef<int> axes) {
     const Problem::Op &op = problem.ops[number];
     for (auto [tensor, dims] : llvm::zip(op.operands, op.rule.operands))
       for (size_t d = 0; d < dims.size() && !pad; ++d)
         if (problem.tensors[tensor].weight && dims[d].size() == 1 && dims[d][0] == factor &&
             !op.rule.factors[factor].whole) {
-          wantPadding(tensor, (int)d, axis, /*always=*/false);
+          wantPadding(tensor, (int)d, axes, /*always=*/false);
           if (pad && !PadClass(problem, *pad).grows(number, factor))
             pad.reset();
         }
   }
 
+  /// "model", and "inner" if it is the next axis.
+  Axes weightAxes(int model) const {
+    Axes axes = {model};
+    if (model + 1 < (int)mesh.axes.size() && mesh.axes[model + 1].name == innerAxis)
+      axes.push_back(model + 1);
+    return axes;
+  }
+
+  /// The first of `axes` over which a factor of an operation keeps whole groups.
+  ArrayRef<int> keepingGroups(const WholeGroups &groups, const Problem::Op &op, int factor, ArrayRef<int> axes) const {
+    while (!axes.empty() && groups.of(op, factor) % mesh.parts(axes) != 0)
+      axes = axes.drop_back();
+    return axes;
+  }
+
   /// Shards the weights in the order of the forward pass. The preferred factors are: rows if the activation is sharded
   /// along them already, whole groups (experts, groups of channels), tables, columns, and finally rows.
-  void splitWeights(int axis) {
+  void splitWeights(Axes axes) {
+    std::optional<WholeGroups> groups;
+    if (axes.size() > 1) {
+      groups.emplace(problem);
+      llvm::erase_if(axes, [&](int axis) { return mesh.axes[axis].size == 1; });
+      if (axes.empty())
+        return;
+    }
     for (auto [t, tensor] : llvm::enumerate(problem.tensors))
       if (tensor.role == Role::input)
         propagation.fix(t);
     for (auto [i, op] : llvm::enumerate(problem.ops)) {
-      if (!op.forward || !combinesWeight(op))
+      if (!op.forward || !combinesWeight(problem, op))
         continue;
-      auto isSplit = [&](const Axes &axes) { return llvm::is_contained(axes, axis); };
+      auto isSplit = [&](const Axes &already) { return llvm::is_contained(already, axes[0]); };
       if (llvm::any_of(propagation.factors(i), isSplit))
         continue;
       llvm::SmallVector<int> order[5];
+      bool done = false; // it stays whole where sharding it would cut groups
       for (auto [f, factor] : llvm::enumerate(op.rule.factors)) {
-        FactorUse use = useOf(op, f);
+        FactorUse use = useOf(problem, op, f);
         if (!use.weight)
           continue;
         bool contracted = factor.reduction.has_value();
-        int rank = contracted && activationSplits(op, f, axis) ? 0
-                   : !contracted && use.others                 ? 1
-                   : factor.indexed                            ? 2
-                   : !contracted                               ? 3
-                                                               : 4;
+        int rank = contracted && activationSplits(op, f, axes[0]) ? 0
+                   : !contracted && use.others                    ? 1
+                   : factor.indexed                               ? 2
+                   : !contracted                                  ? 3
+                                                                  : 4;
         order[rank].push_back(f);
+        done |= groups && rank == 3 && keepingGroups(*groups, op, f, axes).empty();
       }
-      bool done = false;
       for (const auto &factors : order) { // a size that nearly divides comes before the factors of the next preference
         for (int factor : factors)
-          done = done || propagation.splitFactor(i, factor, axis);
+          done = done || split((int)i, factor, groups ? keepingGroups(*groups, op, factor, axes) : axes);
         for (int factor : factors)
           if (!done)
-            wantFactorPadding((int)i, factor, axis);
+            wantFactorPadding((int)i, factor, groups ? keepingGroups(*groups, op, factor, axes) : axes);
         if (pad)
           return;
       }
       propagation.spread();
     }
+  }
+
+  /// Shards a factor over axes, if its size divides over all of them and its rule allows the first.
+  bool split(int op, int factor, ArrayRef<int> axes) {
+    if (axes.empty() || problem.ops[op].rule.factors[factor].size % mesh.parts(axes) != 0)
+      return false;
+    const bool first = propagation.splitFactor(op, factor, axes[0]);
+    if (first && axes.size() > 1)
+      propagation.splitFactor(op, factor, axes[1]);
+    return first;
   }
 
   /// ZeRO (arXiv 1910.02054): shards optimizer state, and with stage 3 parameters, along the first dimension that
@@ -263,6 +299,27 @@ private:
 llvm::Expected<StrategyPlan> planning::planByStrategy(const Problem &problem, const Mesh &mesh,
                                                       const StrategyOptions &options) {
   return StrategyPlanner(problem, mesh, options).run();
+}
+
+std::vector<Mesh> planning::meshesForGroups(const Problem &problem, const Mesh &mesh) {
+  const auto model = mesh.find("model");
+  std::vector<Mesh> meshes;
+  if (!model || mesh.find(innerAxis))
+    return meshes;
+  const int64_t devices = mesh.axes[*model].size;
+  std::set<int64_t, std::greater<>> sizes;
+  const WholeGroups groups(problem);
+  for (const Problem::Op &op : problem.ops)
+    for (size_t f = 0; op.forward && combinesWeight(problem, op) && f < op.rule.factors.size(); ++f)
+      if (const int64_t count = groups.of(op, f);
+          count % devices != 0 && !op.rule.factors[f].reduction && useOf(problem, op, f).weight)
+        sizes.insert(std::gcd(count, devices));
+  for (int64_t size : sizes) {
+    Mesh &split = meshes.emplace_back(mesh);
+    split.axes[*model].size = size;
+    split.axes.insert(split.axes.begin() + *model + 1, {innerAxis.str(), devices / size});
+  }
+  return meshes;
 }
 
 std::optional<Plan> planning::planIfAny(const Problem &problem, const Mesh &mesh, const StrategyOptions &options) {

@@ -29,11 +29,17 @@ struct StrategyPlan {
   std::optional<PadRequest> pad;
 };
 
-/// Plans without a cost model. The axes "data", "data2", ... shard the batch. The axis "model" shards factors of weights so that the
-/// fewest collectives remain (columns, then rows: arXiv 1909.08053). Other axes are for pins only. An error says what
-/// is wrong with a pin.
+/// Plans without a cost model. The axes "data", "data2", ... shard the batch. The axis "model" shards factors of
+/// weights so that the fewest collectives remain (columns, then rows: arXiv 1909.08053). An axis "inner" right behind
+/// it shards them further; both then keep whole groups (WholeGroups): a weight whose groups do not divide over both is
+/// sharded over "model" alone. Other axes are for pins only. An error says what is wrong with a pin.
 llvm::Expected<StrategyPlan> planByStrategy(const Problem &problem, const dist::Mesh &mesh,
                                             const StrategyOptions &options);
+/// The meshes of as many devices with "model" split into "model" and "inner", such that groups of columns of weights
+/// (heads) which do not divide over all of "model" divide over the first part. None if all divide, or the mesh has no
+/// axis "model".
+std::vector<dist::Mesh> meshesForGroups(const Problem &problem, const dist::Mesh &mesh);
+
 /// Its plan, if the pins are possible and all sizes divide.
 std::optional<Plan> planIfAny(const Problem &problem, const dist::Mesh &mesh, const StrategyOptions &options);
 

@@ -238,21 +238,33 @@ def same_steps_of_all(p):
     yield from compare_steps(p, ["gpt_tiny", "lenet", "llama_tiny", "resnet_tiny", "unet_tiny"], SAME_WAYS[4:])
 
 
+def by_operator(p, heads, vocabulary, devices, layers=3):
+    """A decoder under --strategy operator: milliseconds of a step on H100, and the number of all_reduces of the compiled one."""
+    model = p.graph(f"gpt --layers {layers} --hidden {64 * heads} --heads {heads} --vocab {vocabulary} --seq 1024")
+    words, file = [model, "--dim", "batch=64"], p.folder / "operator.mlir"
+    split = [*words, "--devices", str(devices), "--strategy", "operator", "--target", "cuda"]
+    p.run("compile", *split, "--emit", "plan", "-o", file)
+    found = json.loads(p.run("plan", *words, "--cluster", f"{devices}xh100", "--plan", file, "--json").stdout)
+    step = re.search(r"@train\(.*?\n  }", p.run("compile", *split, "--emit", "dist").stdout, re.S)[0]
+    operands = re.findall(r"= dist\.all_reduce .* : \((.*)\) -> ", step)
+    # without scalars: norms for the log
+    return found["plans"][0]["step_ms"], sum(types.replace("tensor<f32>", "").strip(", ") != "" for types in operands)
+
+
 def decoders_by_operator(p):
-    """Megatron-LM's split of a decoder by --strategy operator: four all_reduces a layer, also where the vocabulary does not divide."""
-    layers, steps = 3, {}
-    for vocabulary in 50304, 50257:
-        model = p.graph(f"gpt --layers {layers} --hidden 768 --heads 12 --vocab {vocabulary} --seq 1024")
-        words, file = [model, "--dim", "batch=64"], p.folder / "operator.mlir"
-        split = [*words, "--devices", "4", "--strategy", "operator", "--target", "cuda"]
-        p.run("compile", *split, "--emit", "plan", "-o", file)
-        steps[vocabulary] = json.loads(p.run("plan", *words, "--cluster", "4xh100", "--plan", file, "--json").stdout)["plans"][0]["step_ms"]
-        step = re.search(r"@train\(.*?\n  }", p.run("compile", *split, "--emit", "dist").stdout, re.S)[0]
-        operands = re.findall(r"= dist\.all_reduce .* : \((.*)\) -> ", step)
-        count = sum(types.replace("tensor<f32>", "").strip(", ") != "" for types in operands)  # without scalars: norms for the log
-        # Beside the layers': the embedding, the gradient before the head, the loss's maximum and sum with the label's logit, and the accuracy.
-        yield f"{vocabulary} words: at most four all_reduces a layer", count <= 4 * layers + 5, f"{count} in {layers} layers"
-    yield "50,257 words take as long as 50,304", steps[50257] < 1.01 * steps[50304], f"{steps[50257]:.1f} and {steps[50304]:.1f} ms"
+    """Megatron-LM's split of a decoder by --strategy operator: four all_reduces a layer, also where vocabulary or heads do not divide."""
+    # Beside the layers': the embedding, the gradient before the head, the loss's maximum and sum with the label's logit, and the accuracy.
+    layers, others, steps = 3, 5, {}
+    for heads, vocabulary, devices in (12, 50304, 4), (12, 50257, 4), (12, 50304, 8), (12, 50257, 8), (6, 50304, 2), (6, 50304, 4), (10, 50304, 4), (10, 50304, 8):
+        steps[heads, vocabulary, devices], count = by_operator(p, heads, vocabulary, devices, layers)
+        yield f"{heads} heads, {vocabulary} words, {devices} devices: at most four all_reduces a layer", count <= 4 * layers + others, \
+            f"{count} in {layers} layers"
+    for heads, devices in (12, 8), (6, 4), (10, 8):
+        more, fewer = steps[heads, 50304, devices], steps[heads, 50304, devices // 2]
+        yield f"{heads} heads: {devices} devices are not slower than {devices // 2}", more <= fewer, f"{more:.1f} and {fewer:.1f} ms"
+    for devices in 4, 8:
+        odd, even = steps[12, 50257, devices], steps[12, 50304, devices]
+        yield f"{devices} devices: 50,257 words take as long as 50,304", odd < 1.01 * even, f"{odd:.1f} and {even:.1f} ms"
 
 
 def fewer_devices(p):

@@ -108,6 +108,9 @@ std::string gpuPresetNames();
 /// network), or the path of a .toml file. On failure an error of one line.
 llvm::Expected<Cluster> parseCluster(llvm::StringRef text, const Machine &machine);
 
+/// Devices of a kind ("cpu" or "cuda") in one machine, for decisions that are the same on every machine.
+Cluster nominalCluster(llvm::StringRef kind, int64_t devices);
+
 /// A cluster from the text of a TOML file (its format: examples/clusters). The text may be anything; on failure an
 /// error `FILE:LINE: KEY: what is expected`.
 llvm::Expected<Cluster> parseClusterFile(llvm::StringRef text, llvm::StringRef file);

@@ -97,7 +97,7 @@ std::vector<Mesh> planning::splitAxes(const Cluster &cluster, const Mesh &mesh) 
       if (mesh.axes[a].size % inner == 0) {
         Mesh &split = result.emplace_back(mesh);
         split.axes[a].size /= inner;
-        split.axes.insert(split.axes.begin() + a + 1, {"inner", inner});
+        split.axes.insert(split.axes.begin() + a + 1, {innerAxis.str(), inner});
       }
   llvm::stable_sort(result,
                     [&](const Mesh &x, const Mesh &y) { return crossings(cluster, x) < crossings(cluster, y); });

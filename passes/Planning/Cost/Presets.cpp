@@ -187,6 +187,16 @@ std::string planning::gpuPresetNames() {
   return names;
 }
 
+Cluster planning::nominalCluster(StringRef kind, int64_t devices) {
+  constexpr int64_t memory = 16ll << 30;
+  constexpr int cores = 4; // of each device
+  if (kind == "cpu")
+    return cpuCluster(devices, {(double)(memory * devices), (int)(cores * devices)});
+  Cluster cluster = llvm::cantFail(parseCluster("8xh100", thisMachine()));
+  cluster.levels[0].size = devices;
+  return cluster;
+}
+
 llvm::Expected<Cluster> planning::parseCluster(StringRef text, const Machine &machine) {
   if (text.ends_with(".toml"))
     return readClusterFile(text.str());

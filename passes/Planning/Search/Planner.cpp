@@ -318,8 +318,9 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
   const bool settled = !result.empty() && isSettled(result[0], devicesOf(options));
   const bool thorough = options.thorough && problem.ops.size() <= mostThorough;
   const Spaces spaces = options.searches ? spacesOf(options.meshes) : Spaces();
-  auto follow = [&](Mesh mesh, int zero) {
-    ofStrategies.emplace_back(tasks.size(), mesh);
+  auto follow = [&](Mesh mesh, int zero, bool further = true) { // a search may begin with it
+    if (further)
+      ofStrategies.emplace_back(tasks.size(), mesh);
     tasks.push_back([&, mesh, zero] { return strategy(mesh, options.pins, zero); });
   };
   for (const Mesh &mesh : options.meshes) {
@@ -341,8 +342,14 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
     for (int zero : {0, 1, 3}) // (2 is the same plan as 1)
       if (zero == 0 || mesh.find("data"))
         follow(mesh, zero);
-    if (mesh.axes.size() == 1 && mesh.axes[0].name != "model")
-      follow(meshOf("model", mesh.devices()), 0);
+    if (mesh.axes.size() != 1)
+      continue;
+    const Mesh operators = meshOf("model", mesh.devices());
+    if (mesh.axes[0].name != "model")
+      follow(operators, 0);
+    if (options.pins.empty())
+      for (const Mesh &other : meshesForGroups(problem, operators))
+        follow(other, 0, /*further=*/false);
   }
   std::vector<std::vector<Candidate>> answers = answersTo(tasks);
   most = std::min(most, fastest(result));

@@ -19,6 +19,23 @@
 // WEIGHTS-SAME: dist.global = tensor<128x32xf32, #dist.shard<"model", _>>, graph.state = {name = "fc1.weight"
 // WEIGHTS-SAME: dist.global = tensor<32x128xf32, #dist.shard<_, "model">>, graph.state = {name = "fc2.weight"
 
+// Four heads on eight devices: whole heads over four, hidden columns over all. As many sums, of as many bytes.
+// RUN: divisi compile %s --emit dist --mesh model=8 | %python %S/Inputs/collectives.py \
+// RUN:   | FileCheck %s --check-prefix=HEADS
+// HEADS: evaluate all_reduce model tensors: 1 for 1, 4096 bytes
+// HEADS-NEXT: evaluate all_reduce model,inner tensors: 1 for 1, 4096 bytes
+// HEADS-NEXT: train all_reduce model scalars: 1 for 7, 28 bytes
+// HEADS-NEXT: train all_reduce model tensors: 2 for 2, 8192 bytes
+// HEADS-NEXT: train all_reduce model,inner scalars: 1 for 3, 12 bytes
+// HEADS-NEXT: train all_reduce model,inner tensors: 2 for 2, 8192 bytes
+// HEADS-NOT: {{.}}
+// RUN: divisi compile %s --emit plan --mesh model=8 | FileCheck %s --check-prefix=GROUPS
+// GROUPS: mesh <"model" = 4, "inner" = 2>
+// GROUPS: "q.weight" : [model, _]
+// GROUPS: "o.weight" : [_, model]
+// GROUPS: "fc1.weight" : [model+inner, _]
+// GROUPS: "fc2.weight" : [_, model+inner]
+
 // With a sharded batch the gradients are summed once, all together: 16896 parameters and the loss.
 // RUN: divisi compile %s --emit dist --mesh data=4 | %python %S/Inputs/collectives.py \
 // RUN:   | FileCheck %s --check-prefix=DATA
