@@ -28,19 +28,22 @@ void StepMemory::keepUntilAwaited(llvm::ArrayRef<Prediction::Collective> begun, 
   for (auto [v, version] : llvm::enumerate(all.versions))
     if (version.source >= 0 && collectives.needed[v])
       firstRead[version.source] = std::min(firstRead[version.source], born[v]);
-  std::vector<int> starts; // positions of the collectives, in order
-  for (const Prediction::Collective &collective : begun)
-    if (collective.leads)
+  std::vector<int> starts, awaited; // positions of the collectives, in order, and of what awaits one or a member of it
+  for (const Prediction::Collective &collective : begun) {
+    if (collective.leads) {
       starts.push_back(born[collective.version]);
+      awaited.push_back((int)problem.ops.size());
+    }
+    awaited.back() = std::min(awaited.back(), firstRead[collective.version] - 1);
+  }
+  for (size_t i = step::mostUnderWay; i < starts.size(); ++i)
+    awaited[i - step::mostUnderWay] = std::min(awaited[i - step::mostUnderWay], starts[i]);
   size_t number = 0;
   for (const Prediction::Collective &collective : begun) {
     number += collective.leads;
-    const int v = collective.version, source = all.versions[v].source;
-    int awaited = firstRead[v] - 1;
-    if (number - 1 + step::mostUnderWay < starts.size())
-      awaited = std::min(awaited, starts[number - 1 + step::mostUnderWay]);
-    if (source >= 0 && dies[source] >= 0 && dies[source] < awaited)
-      dies[source] = awaited;
+    const int source = all.versions[collective.version].source;
+    if (source >= 0 && dies[source] >= 0)
+      dies[source] = std::max(dies[source], awaited[number - 1]);
   }
 }
 
