@@ -154,7 +154,7 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
   result.costs.resize(stages);
   auto stageOf = [&](Operation *op) { return placement.of(op); };
   auto weights = parts.weightGradients(train, stageOf);
-  std::map<std::pair<int, int>, double> messages;
+  std::map<std::pair<int, int>, pipeline::Load> sent; // by sender and receiver, of a microbatch
   std::set<std::pair<int, int>> remade;   // resharded parameters, by stage
   llvm::DenseSet<Value> counted, dropped; // values that backward tasks read, values that they recompute
   auto keep = [&](int stage, Value value) {
@@ -205,13 +205,16 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
         if (user->hasTrait<OpTrait::IsTerminator>() || isa<graph::AccumulateOp>(user))
           continue;
         kept |= part == Part::forward && parts.at(user) == Part::backward && stageOf(user) == stageOf(&op);
-        if (stageOf(user) != stageOf(&op) && parts.at(user) == Part::forward && part == Part::forward)
+        if (stageOf(user) != stageOf(&op) && parts.isTimed(user))
           elsewhere.insert(stageOf(user));
       }
       if (kept && !dropped.contains(value))
         keep(stageOf(&op), value);
-      for (int stage : elsewhere)
-        messages[{stageOf(&op), stage}] += bytesBetween(stageOf(&op), stage, value, stageOf);
+      for (int stage : elsewhere) {
+        pipeline::Load &load = sent.try_emplace({stageOf(&op), stage}, pipeline::Load{0, 0}).first->second;
+        load.bytes += bytesBetween(stageOf(&op), stage, value, stageOf);
+        ++load.values;
+      }
     }
   }
   for (BlockArgument argument : train.getArguments())
@@ -222,7 +225,14 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
     }
   for (auto [cost, bytes] : llvm::zip(result.costs, transientBytes(stageOf, stages)))
     cost.stateBytes += bytes;
-  for (auto &[stagesOf, bytes] : messages)
-    result.edges.push_back({stagesOf.first, stagesOf.second, bytes});
+  for (auto &[ends, load] : sent) {
+    auto [from, to] = ends;
+    auto back = sent.find({to, from});
+    if (from < to)
+      result.edges.push_back(
+          {from, to, load.bytes, load.values, back == sent.end() ? pipeline::Load{0, 0} : back->second});
+    else if (back == sent.end()) // gradients alone
+      result.edges.push_back({to, from, 0, 0, load});
+  }
   return result;
 }

@@ -15,7 +15,7 @@ std::string textOf(const Event &event, const std::vector<Edge> &edges) {
   if (event.kind == Event::allReduce)
     return "all_reduce of gradients" + (event.task.chunk ? " (chunk " + std::to_string(event.task.chunk) + ")" : "");
   const Message &m = event.message;
-  auto [from, to, bytes] = edges[m.edge];
+  int from = edges[m.edge].producer, to = edges[m.edge].consumer;
   if (m.gradient)
     std::swap(from, to);
   return (m.gradient ? "gradient " : "activation ") + std::to_string(from) + " -> " + std::to_string(to) +

@@ -26,6 +26,11 @@ double Simulation::bubble() const { return busy() > 0 ? (seconds * devices.size(
 
 namespace {
 
+/// Seconds until the last of the messages has arrived.
+double arrival(const Network &network, int from, int to, const Load &load) {
+  return load.values > 0 ? (double)load.values * network.seconds(from, to, load.bytes / (double)load.values) : 0;
+}
+
 /// The events of a program as items of a timeline: each device has a stream of tasks and one of communication.
 class Run {
 public:
@@ -87,10 +92,10 @@ private:
     };
     for (auto [i, action] : llvm::enumerate(program.devices[device])) {
       if (action.kind == Action::send) {
-        double bytes = program.edges[action.message.edge].bytes;
+        const Load load = program.edges[action.message.edge].load(action.message.gradient);
         sent[action.message.slot(o.microbatches)] =
-            communicate({Event::transfer, device, 0, 0, {}, action.message, action.peer, bytes},
-                        network.seconds(device, action.peer, bytes));
+            communicate({Event::transfer, device, 0, 0, {}, action.message, action.peer, load.bytes, load.values},
+                        arrival(network, device, action.peer, load));
       }
       if (action.kind != Action::run)
         continue;
@@ -192,10 +197,10 @@ private:
         continue;
       }
       device.communicating += seconds;
-      if (event.kind == Event::transfer) {
+      if (event.kind == Event::transfer && event.values > 0) {
         device.bytesSent += event.bytes;
         Simulation::Traffic &traffic = result.links[{event.device, event.peer}];
-        ++traffic.messages;
+        traffic.messages += event.values;
         traffic.bytes += event.bytes;
       }
     }
@@ -232,7 +237,8 @@ std::string checkCosts(const Program &program, const std::vector<StageCost> &sta
         return "stage " + std::to_string(s) + ": times and sizes have to be finite and not negative";
   for (const Edge &edge : program.edges) {
     int from = program.options.deviceOf(edge.producer), to = program.options.deviceOf(edge.consumer);
-    for (double value : {edge.bytes, network.seconds(from, to, edge.bytes), network.seconds(to, from, edge.bytes)})
+    const Load there = edge.load(/*gradient=*/false), back = edge.load(/*gradient=*/true);
+    for (double value : {there.bytes, back.bytes, arrival(network, from, to, there), arrival(network, to, from, back)})
       if (!std::isfinite(value) || value < 0)
         return "edge " + std::to_string(edge.producer) + " -> " + std::to_string(edge.consumer) +
                ": bytes and seconds have to be finite and not negative";

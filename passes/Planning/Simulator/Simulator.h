@@ -37,6 +37,7 @@ struct Event {
   Message message = {}; // of transfer
   int peer = -1;        // of transfer: the receiver
   double bytes = 0;     // of transfer
+  int64_t values = 0;   // of transfer: its messages
 };
 
 struct Simulation {

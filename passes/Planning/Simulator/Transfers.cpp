@@ -18,7 +18,7 @@ std::string pipeline::describe(const Action &action, const std::vector<Edge> &ed
   if (action.kind == Action::run)
     return describe(action.task);
   const Message &m = action.message;
-  auto [from, to, bytes] = edges[m.edge];
+  int from = edges[m.edge].producer, to = edges[m.edge].consumer;
   if (m.gradient)
     std::swap(from, to);
   bool send = action.kind == Action::send;

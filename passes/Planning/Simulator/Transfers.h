@@ -4,16 +4,26 @@
 
 namespace divisi::planning::pipeline {
 
-/// A value that one stage produces and a later one reads: the next stage, or a skip connection. Its gradient is sent
-/// back along the same edge.
+/// Values that are sent one after another, each as a message of its own.
+struct Load {
+  double bytes = 0; // of all
+  int64_t values = 1;
+};
+
+/// What one stage produces and a later one reads: the next stage, or a skip connection. Gradients are sent back along
+/// the same edge.
 struct Edge {
-  int producer, consumer; // stages
-  double bytes = 0;       // of one microbatch, each way
+  int producer, consumer;        // stages
+  double bytes = 0;              // of one microbatch
+  int64_t values = 1;            // that have these bytes together
+  std::optional<Load> back = {}; // of the gradients; none: the same
+
+  Load load(bool gradient) const { return gradient && back ? *back : Load{bytes, values}; }
 };
 /// An edge from every stage to the next one.
 std::vector<Edge> chainEdges(int stages, double bytes = 0);
 
-/// A value or its gradient that is sent along an edge for one microbatch.
+/// What is sent along an edge for one microbatch, one way.
 struct Message {
   bool gradient;
   int edge, microbatch;

@@ -110,6 +110,17 @@ TEST(Simulator, Transfers) {
   EXPECT_EQ(run({ScheduleKind::gpipe, 2, 4}, uniform(2), network).seconds, 1 + 0.25 + 3 * 1.25 + 1 + 4 * 2.25 + 2);
 }
 
+/// Three values of 2 bytes together go forward and one of 4 bytes back: each message has its latency.
+TEST(Simulator, SeveralValues) {
+  std::vector<Edge> edges = {{0, 1, 2, 3, Load{4, 1}}};
+  Simulation simulation = run({ScheduleKind::gpipe, 2, 1}, uniform(2), uniformNetwork(0.125, 8), edges);
+  EXPECT_EQ(simulation.seconds, 6 + (3 * 0.125 + 0.25) + (0.125 + 0.5));
+  EXPECT_EQ((simulation.links[{0, 1}].messages), 3);
+  EXPECT_EQ((simulation.links[{0, 1}].bytes), 2);
+  EXPECT_EQ((simulation.links[{1, 0}].messages), 1);
+  EXPECT_EQ((simulation.links[{1, 0}].bytes), 4);
+}
+
 TEST(Simulator, LongSkips) {
   Network slowSkip{[](int from, int to, double) { return std::abs(from - to) == 3 ? 10.0 : 0.0; }};
   std::vector<Edge> edges = chainEdges(4, 1);
