@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 using namespace mlir;
 using namespace divisi;
@@ -57,10 +58,13 @@ public:
     const int64_t least = fewest();
     int64_t next = more(least, small || options.remat ? mostTries : firstTries);
     if (!options.remat && isSlow()) {
-      if (llvm::Error error = recompute(least))
+      if (llvm::Error error = recompute(least ? least : 2))
         return error;
-      if (next && !found.front().fits)
+      if (next && !found.front().fits) {
         more(next, mostTries - firstTries);
+        if (llvm::Error error = recompute(0))
+          return error;
+      }
     }
     if (options.thorough || !small)
       if (llvm::Error error = searchBest())
@@ -94,14 +98,14 @@ private:
   }
 
   /// Plans with rematerialization: the numbers that were tried, unless they take too long even without; and then ever
-  /// fewer than `least`.
+  /// fewer than `least` (0: none).
   llvm::Error recompute(int64_t least) {
     for (auto [count, fastest] : seconds)
       if (const ModuleCandidate &best = found.front();
-          !best.fits || fastest * (1 + mostOverRoomy) < best.prediction.seconds)
+          (!best.fits || fastest * (1 + mostOverRoomy) < best.prediction.seconds) && recomputed.insert(count).second)
         if (auto better = rematerialize(count); !better)
           return better.takeError();
-    for (int64_t count = least ? divisorUpTo(least / 2) : 1; count; count = divisorUpTo(count / 2)) {
+    for (int64_t count = divisorUpTo(least / 2); count; count = divisorUpTo(count / 2)) {
       auto better = rematerialize(count);
       if (!better)
         return better.takeError();
@@ -176,13 +180,19 @@ private:
     return candidate.split ? candidate.split->microbatches : 1;
   }
 
-  /// Searches for plans like the best ones: of as many microbatches, with as many segments recomputed, on their meshes.
+  /// Searches for plans like the best ones: of as many microbatches, with as many segments recomputed, on their meshes;
+  /// and of the numbers with which no strategy fits, on all meshes.
   llvm::Error searchBest() {
     std::vector<std::pair<int64_t, int64_t>> kinds; // microbatches, segments
     std::map<std::pair<int64_t, int64_t>, std::vector<ModuleCandidate>> alike;
+    if (!quick.searches)
+      for (auto [count, fastest] : seconds)
+        kinds.push_back({count, 0});
+    const size_t tried = kinds.size();
     for (const ModuleCandidate &candidate : found) {
       const std::pair<int64_t, int64_t> kind = {countOf(candidate), candidate.preparation.remats.size()};
-      if (alike[kind].empty() && candidate.fits && kinds.size() < mostSearched &&
+      if (alike[kind].empty() && candidate.fits && kinds.size() < tried + mostSearched &&
+          !llvm::is_contained(kinds, kind) &&
           candidate.prediction.seconds <= found.front().prediction.seconds * (1 + mostOverRoomy))
         kinds.push_back(kind);
       alike[kind].push_back(candidate);
@@ -192,7 +202,9 @@ private:
       thorough.remat = segments;
       thorough.wider = false;
       thorough.thorough &= quick.searches;
-      thorough.meshes = bestMeshes(alike[{count, segments}]);
+      const auto &known = alike[{count, segments}];
+      if (!known.empty() && known.front().fits)
+        thorough.meshes = bestMeshes(known);
       if (thorough.meshes.empty() || (count == 1 && segments == 0) || (segments > 0 && quick.searches))
         continue; // it was searched
       auto with = count > 1 ? split(count) : nullptr;
@@ -206,6 +218,7 @@ private:
     ModuleCandidate &best = found.front();
     if (!quick.searches && options.thorough && best.searched && best.preparation.pads.empty())
       best.planner->certify(options.pins, best);
+    llvm::stable_sort(found, isBetter);
     return llvm::Error::success();
   }
 
@@ -228,7 +241,9 @@ private:
     auto with = count > 1 ? split(count) : nullptr;
     if (count > 1 && !with)
       return false;
-    auto more = planRematerialized(with ? with->module.get() : module, cluster, options, whole);
+    PlannerOptions recomputing = options;
+    recomputing.searches = quick.searches; // searchBest does it
+    auto more = planRematerialized(with ? with->module.get() : module, cluster, recomputing, whole);
     if (!more)
       return more.takeError();
     if (with)
@@ -246,6 +261,7 @@ private:
   PlannerOptions quick = options;
   const int64_t batch;
   std::map<int64_t, std::shared_ptr<const SplitModule>> splits;
+  std::set<int64_t> recomputed;       // numbers that were tried with rematerialization
   std::map<int64_t, double> seconds;  // by microbatches: of the fastest plan without rematerialization, if it fitted
   std::vector<ModuleCandidate> found; // best first
 };

@@ -70,6 +70,10 @@ LogicalResult Compilation::read() {
     return fail("'" + request.model.input +
                 "' is planned already: leave out --devices, --mesh, --strategy, --pin, --zero, --remat, --plan and "
                 "--microbatches");
+  const RunDefaults &defaults = request.defaults;
+  if (level == Level::llvm && (defaults.lr || defaults.schedule || defaults.warmupSteps))
+    return fail("'" + request.model.input + "' is a whole program already: give its learning rate to the program, and leave out --lr, "
+                "--lr-schedule and --warmup-steps");
   if (level >= Level::train && level <= Level::exec)
     checkSeal(*model.module);
   if (level >= Level::planned && level <= Level::exec) {

@@ -253,7 +253,7 @@ public:
         (isGood(less->front()) ? high : low) = count - step;
       }
     }
-    return plan(high, quick.searches ? promising : quick);
+    return plan(high, options.searches ? promising : quick);
   }
 
 private:

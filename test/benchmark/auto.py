@@ -122,6 +122,8 @@ def main():
             if o.only not in name:
                 continue
             times = Model(o, name, *model).compare()
+            if not {"auto", "one device"} <= set(times):
+                sys.exit(f"{name}: does not compile")
             best = min(times, key=times.get)
             rows.append(dict(model=name, times=times, ratio=times["auto"] / times[best], best=best, gain=times["one device"] / times[best]))
             print(json.dumps(rows[-1]), flush=True)

@@ -39,6 +39,11 @@ public:
     ModelFlags other = flags.model;
     if (!flags.other.empty())
       other.input = flags.other;
+    auto isDump = [](const ModelFlags &side) { return llvm::StringRef(side.input).ends_with(".mlir"); };
+    if (isDump(flags.model) != isDump(other)) { // the flags are for the side that is none
+      ModelFlags &dump = isDump(other) ? other : flags.model;
+      dump.importFlags.clear(), dump.trainFlags.clear();
+    }
     Side first(flags.model), second(other);
     if (int code = price(first, flags.first))
       return code;

@@ -2,6 +2,8 @@
 #include "compiler/Import/Ops/KnownIndices.h"
 #include "compiler/Import/Ops/Window.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace divisi::compiler;
 using namespace divisi::graph;
@@ -92,18 +94,31 @@ static Combine combineOf(N &n) {
 
 /// Whether indices along an axis are known to differ, as those of TopK do.
 static bool areDistinct(N &n, Value indices, int64_t axis) {
-  if (shapeOf(indices)[axis] <= 1 || n.known(indices))
+  auto shape = shapeOf(indices);
+  if (shape[axis] <= 1)
     return true;
-  while (isa_and_nonnull<CastOp, ReshapeOp, SliceOp, TransposeOp>(indices.getDefiningOp()))
+  if (auto known = n.known(indices)) {
+    int64_t stride = 1;
+    for (int64_t size : shape.drop_front(axis + 1))
+      stride *= size;
+    std::set<std::pair<int64_t, int64_t>> seen; // position without the axis, index
+    for (auto [i, index] : llvm::enumerate(integersOf(*known)))
+      if (!seen.insert({(int64_t)i / (stride * shape[axis]) * stride + (int64_t)i % stride, index}).second)
+        return false;
+    return true;
+  }
+  while (isa_and_nonnull<CastOp>(indices.getDefiningOp()))
     indices = indices.getDefiningOp()->getOperand(0);
-  return isa_and_nonnull<TopKOp>(indices.getDefiningOp());
+  auto topK = dyn_cast_or_null<TopKOp>(indices.getDefiningOp());
+  return topK && (int64_t)topK.getDim() == axis;
 }
 
 /// TorchScript's exporter writes index_add without a reduction, so that of values with one index a single one stays.
 static void warnOfRepeats(N &n, int64_t axis) {
   Value updates = n.in(2);
   auto known = n.known(updates);
-  if (combineOf(n) == Combine::assign && n.isFloat(updates) && !(known && known->isSplat()) &&
+  const bool fits = n.rankOf(n.in(1)) == n.rankOf(n.in(0)); // else the operation refuses them
+  if (fits && combineOf(n) == Combine::assign && n.isFloat(updates) && !(known && known->isSplat()) &&
       n.model.isFromPyTorch() && CallNotes(n.node).target.empty() && !areDistinct(n, n.in(1), axis))
     n.model.warn(textOf(
         "node '", describe(n.node, n.name),

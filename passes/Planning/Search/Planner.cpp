@@ -23,7 +23,7 @@ constexpr double nearBest = 0.1; // of meshes that are refined: how much slower 
 /// as good, and easier to understand. Of strategies, which somebody could write by hand, and of searches.
 constexpr double clearlyByHand = 0.002, clearlyBySearch = 0.01;
 /// How often a search is repeated with less memory, where the prediction needs more than the search believed.
-constexpr int mostAttempts = 5, attemptsOfLarge = 2;
+constexpr int mostAttempts = 5;
 /// The first look at the meshes of a large program, or at three axes: a gap and sums of elimination (SolveOptions).
 constexpr double coarseGap = 4e-3, coarseTables = 2e7;
 /// Three axes are tried where a step waits for at least this share of its time.
@@ -216,8 +216,7 @@ std::vector<Candidate> Planner::search(const Spaces &spaces, const Mesh &mesh, c
     // Overlapped communication is mostly no longer than the computation beside it: an estimate, not a bound.
     effort.limit = 1e6 * most * (2 - hidden);
     bool settled = false;
-    const int attempts = problem.ops.size() > mostOftenSearched ? attemptsOfLarge : mostAttempts;
-    for (int attempt = 0; attempt < attempts && !settled; ++attempt) {
+    for (int attempt = 0; attempt < mostAttempts && !settled; ++attempt) {
       pairwise->capacity = memory - unforeseen;
       Solution solution = solve(*pairwise, effort);
       if (solution.overLimit)
@@ -336,7 +335,14 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
       tasks.push_back([&, places = *places] { return search(spaces, mesh, places, firstShare, firstEffort(), most); });
     const bool left = mesh.axes.size() > 1 && options.meshes.size() > 1 && !thorough;
     if (!options.searches || (left && options.everyMesh))
-      tasks.push_back([&, mesh] { return fittingStrategies(mesh, options.pins); });
+      tasks.push_back([&, mesh, places = *places] {
+        auto found = fittingStrategies(mesh, options.pins);
+        if (!found.empty() || options.searches)
+          return found;
+        return search(spacesOf(mesh), mesh, places, firstShare, firstEffort(), most); // sizes do not divide
+      });
+    if (!options.searches && mesh.axes.size() == 1 && mesh.axes[0].name != "model")
+      tasks.push_back([&, mesh] { return fittingStrategies(meshOf("model", mesh.devices()), options.pins); });
     if (left || !options.searches)
       continue;
     for (int zero : {0, 1, 3}) // (2 is the same plan as 1)
@@ -484,6 +490,7 @@ void Planner::certify(const std::vector<Pin> &pins, Candidate &candidate) const 
     candidate.searchCost = std::min(candidate.searchCost, found.searchCost);
     candidate.bound = found.bound;
   } else {
+    found.name = std::move(candidate.name);
     candidate = std::move(found);
   }
   candidate.boundMesh = nameOf(candidate.mesh);

@@ -48,7 +48,7 @@ struct PlannerOptions {
   std::vector<dist::Mesh> meshes; // to search
   bool alone = true;              // consider one device, too
   bool wider = false;             // the meshes were enumerated: look at three axes and fewer devices, too
-  bool searches = true;           // else only strategies
+  bool searches = true;           // else only strategies, and searches of meshes where these want padding
   bool everyMesh = false;         // of large programs, too, the strategies that fit on every mesh
   bool thorough = true;           // refine the best searches, and bound the best one by the whole problem
   bool onlyIfPossible = false;    // search nothing if the step's memory, divided evenly among the devices, is too much

@@ -122,8 +122,8 @@ TEST_F(ProgramTest, SchedulesComeFromFlagsOrTheManifest) {
   std::vector<double> want = {0.02, 0.04, 0.06, 0.08, 0.08, 0.06, 0.04, 0.02};
   EXPECT_LT(worstError(rates, want), 1e-9);
   std::string manifest = fakeManifest;
-  const std::string constant = "\"constant\"";
-  manifest.replace(manifest.find(constant), constant.size(), "\"step\"");
+  const std::string constant = "\"lr_schedule\": \"constant\"";
+  manifest.replace(manifest.find(constant), constant.size(), "\"lr_schedule\": \"step\"");
   program.manifest = manifest.c_str(), program.manifest_bytes = manifest.size();
   ASSERT_EQ(run("--init 1 --steps 5 --lr-step-size 2 --log @/log"), 0) << error;
   rates.clear();

@@ -103,8 +103,6 @@ int64_t randomSize(Random &random) {
   return factors[random.below(5)] << (1 + random.below(9));
 }
 
-// What `Planner::candidates` promises: of numbers that divide the devices the fastest; others, where those do not pay,
-// if they are faster by 5 %.
 TEST(Forms, AreNamedAfterWhatIsSharded) {
   Problem problem = product(8, 4, 6);
   EXPECT_EQ(formsOf(problem, 0), std::vector<std::string>{"sequence"});
@@ -115,6 +113,8 @@ TEST(Forms, AreNamedAfterWhatIsSharded) {
   EXPECT_EQ(formsOf(problem, 0), std::vector<std::string>{"data"});
 }
 
+// What `Planner::candidates` promises: of numbers that divide the devices the fastest; others, where those do not pay,
+// if they are faster by 5 %.
 TEST(PlannerTest, FewerDevices) {
   Random random(24);
   int uneven = 0;
