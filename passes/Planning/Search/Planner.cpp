@@ -286,27 +286,6 @@ llvm::Expected<std::vector<Candidate>> Planner::candidates(const PlannerOptions 
   return result;
 }
 
-std::vector<Candidate> Planner::strategy(const Mesh &mesh, const std::vector<Pin> &pins, int zero) const {
-  auto plan = planIfAny(problem, mesh, {pins, zero});
-  if (!plan)
-    return {};
-  std::vector<Candidate> found = {
-      price(cluster, mesh, *plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""))};
-  found[0].forms = recognize(problem, mesh, *plan);
-  return found;
-}
-
-std::vector<Candidate> Planner::fittingStrategies(const Mesh &mesh, const std::vector<Pin> &pins) const {
-  std::vector<Candidate> found;
-  for (int zero : {3, 1, 0})
-    if (zero == 0 || mesh.find("data")) {
-      append(found, strategy(mesh, pins, zero));
-      if (found.empty() || !found.back().fits)
-        break; // nor do those that shard less
-    }
-  return found;
-}
-
 llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOptions &options, double most) const {
   std::vector<Task> tasks;
   std::vector<std::pair<size_t, Mesh>> ofStrategies; // tasks

@@ -1,0 +1,29 @@
+// Plans that a strategy names, without a search.
+#include "passes/Planning/Search/Forms.h"
+#include "passes/Planning/Search/Planner.h"
+
+using namespace divisi;
+using namespace divisi::dist;
+using namespace divisi::planning;
+
+std::vector<Candidate> Planner::strategy(const Mesh &mesh, const std::vector<Pin> &pins, int zero) const {
+  auto plan = planIfAny(problem, mesh, {pins, zero});
+  if (!plan)
+    return {};
+  std::vector<Candidate> found = {
+      price(cluster, mesh, *plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""))};
+  found[0].forms = recognize(problem, mesh, *plan);
+  return found;
+}
+
+std::vector<Candidate> Planner::fittingStrategies(const Mesh &mesh, const std::vector<Pin> &pins) const {
+  std::vector<Candidate> found;
+  for (int zero : {3, 1, 0})
+    if (zero == 0 || mesh.find("data")) {
+      for (Candidate &candidate : strategy(mesh, pins, zero))
+        found.push_back(std::move(candidate));
+      if (found.empty() || !found.back().fits)
+        break; // nor do those that shard less
+    }
+  return found;
+}
