@@ -70,6 +70,10 @@ private:
     auto prepared = prepareStrategy(getOperation(), *grid, options, target);
     if (!prepared)
       return report(prepared.takeError());
+    if (nameOf(prepared->mesh) != nameOf(*grid))
+      emitRemark(UnknownLoc::get(&getContext()))
+          << "the mesh is " << nameOf(prepared->mesh) << " instead of " << nameOf(*grid)
+          << ": heads stay whole over model, the other weights are sharded over inner, too";
     grid = prepared->mesh;
     auto problem = ModuleProblem::build(getOperation());
     if (failed(problem))
