@@ -67,8 +67,7 @@ public:
       }
     }
     if (options.thorough || !small)
-      if (llvm::Error error = searchBest())
-        return error;
+      searchBest();
     found.front().planner->complete(found.front());
     return std::move(found);
   }
@@ -154,12 +153,13 @@ private:
     return it->second;
   }
 
+  /// Nothing if the module cannot be split so, or without a plan.
   std::optional<std::vector<ModuleCandidate>> plan(int64_t count, const PlannerOptions &how) {
-    auto with = split(count);
-    if (!with)
+    auto with = count > 1 ? split(count) : nullptr;
+    if (count > 1 && !with)
       return std::nullopt;
-    auto more = llvm::expectedToOptional(planModule(with->module.get(), cluster, how));
-    if (more)
+    auto more = llvm::expectedToOptional(planModule(with ? with->module.get() : module, cluster, how));
+    if (more && with)
       name(*more, with);
     return more;
   }
@@ -182,7 +182,7 @@ private:
 
   /// Searches for plans like the best ones: of as many microbatches, with as many segments recomputed, on their meshes;
   /// and of the numbers with which no strategy fits, on all meshes.
-  llvm::Error searchBest() {
+  void searchBest() {
     std::vector<std::pair<int64_t, int64_t>> kinds; // microbatches, segments
     std::map<std::pair<int64_t, int64_t>, std::vector<ModuleCandidate>> alike;
     if (!quick.searches)
@@ -207,19 +207,13 @@ private:
         thorough.meshes = bestMeshes(known);
       if (thorough.meshes.empty() || (count == 1 && segments == 0) || (segments > 0 && quick.searches))
         continue; // it was searched
-      auto with = count > 1 ? split(count) : nullptr;
-      auto more = planModule(with ? with->module.get() : module, cluster, thorough);
-      if (!more)
-        return more.takeError();
-      if (with)
-        name(*more, with);
-      take(std::move(*more));
+      if (auto more = plan(count, thorough))
+        take(std::move(*more));
     }
     ModuleCandidate &best = found.front();
     if (!quick.searches && options.thorough && best.searched && best.preparation.pads.empty())
       best.planner->certify(options.pins, best);
     llvm::stable_sort(found, isBetter);
-    return llvm::Error::success();
   }
 
   /// Whether no plan fits, or one that does not would be much faster.

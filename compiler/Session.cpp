@@ -18,7 +18,7 @@ Session::Session(const std::string &about, bool warns) : warns(warns), diagnosti
 
 LogicalResult Session::read(const ModelRequest &request) {
   const std::string &input = request.input;
-  if (StringRef(input).ends_with(".mlir")) {
+  if (request.isDump()) {
     model.module = parseDump(input, &context);
     if (!model.module)
       return failure();

@@ -13,6 +13,9 @@ struct ModelRequest {
   std::string input;
   ImportOptions import;
   TrainOptions train;
+  /// Whether the input is a dump, not an ONNX file.
+  bool isDump() const { return llvm::StringRef(input).ends_with(".mlir"); }
+
   std::vector<std::string> importFlags, trainFlags; // those that were given: of an ONNX file, and of a step that is not made yet
 };
 

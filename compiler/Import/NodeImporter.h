@@ -87,6 +87,13 @@ public:
   Value both(Value a, Value b) { return op<graph::AndOp>(a, b); }
   /// x, with values below `low` or above `high` replaced by these; the gradient is zero where x is replaced.
   Value clamp(Value x, Value low, Value high);
+  /// A binary operation over all inputs, from left to right.
+  template <typename OpT> Value fold() {
+    Value result;
+    for (Value value : all())
+      result = result ? binary<OpT>(result, value) : value;
+    return result;
+  }
   /// The reduced dimensions of the first input: from an attribute in old opsets, from the second input in newer ones;
   /// by default all, or none.
   Shape reducedDims();

@@ -4,6 +4,7 @@
 #include "passes/Planning/ApplyPadding.h"
 #include "passes/Planning/ApplyPlan.h"
 #include "passes/Planning/NarrowPlan.h"
+#include "passes/Planning/Passes.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -84,6 +85,7 @@ llvm::Expected<StrategyMesh> planning::prepareStrategy(ModuleOp module, const di
     if (failed(problem))
       return told();
     others = meshesForGroups(problem->problem, mesh);
+    llvm::erase_if(others, [](const dist::Mesh &other) { return !isReasonable(other); });
   }
   if (!others.empty()) {
     const Cluster cluster = nominalCluster(kind, mesh.devices());

@@ -314,9 +314,8 @@ std::vector<Mesh> planning::meshesForGroups(const Problem &problem, const Mesh &
       if (const int64_t count = groups.of(op, f);
           count % devices != 0 && !op.rule.factors[f].reduction && useOf(problem, op, f).weight)
         sizes.insert(std::gcd(count, devices));
-  constexpr size_t mostAxes = 6; // of a mesh
   for (int64_t size : sizes) {
-    if (size == 1 || mesh.axes.size() >= mostAxes)
+    if (size == 1)
       continue;
     Mesh &split = meshes.emplace_back(mesh);
     split.axes[*model].size = size;

@@ -24,6 +24,7 @@ sys.dont_write_bytecode = True
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
 sys.path.insert(0, str(MODELS))
 import random_models  # noqa: E402
+from devices import loss_flags  # noqa: E402
 
 WAYS = {
     "auto": ["--devices", "2"],
@@ -85,9 +86,7 @@ class Model:
 
 def reference_models():
     for case in sorted(folder.parent for folder in MODELS.glob("*/reference.json")):
-        loss = json.loads((case / "reference.json").read_text()).get("loss")
-        flags = ["--loss", loss["kind"], "--label", loss["label"]] if loss else []
-        yield case.name, case, flags, [f"--data={f.stem}={f}" for f in sorted((case / "data").glob("*.npy"))]
+        yield case.name, case, loss_flags(case), [f"--data={f.stem}={f}" for f in sorted((case / "data").glob("*.npy"))]
 
 
 def models(o, work):

@@ -9,7 +9,6 @@ group; a refusal must be the compiler's own: a line that begins with `error:` an
 Ends with `N passed, N failed`.
 """
 
-import json
 import pathlib
 import random
 import re
@@ -20,6 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
 sys.path.insert(0, str(MODELS))
 import lines  # noqa: E402
+from devices import loss_flags  # noqa: E402
 
 NAMES = ("mlp", "gpt_tiny", "lenet", "moe_tiny", "lstm_tiny", "resnet_tiny", "vit_tiny", "mlp_no_loss", "llama_tiny")
 STEPS = 3
@@ -97,20 +97,8 @@ def how_it_is_split(draw):
     return flags, same
 
 
-def inputs_of(name):
-    reference = json.loads((MODELS / name / "reference.json").read_text()).get("loss")
-    loss = ["--loss", reference["kind"], "--label", reference["label"]] if reference else []
-    return loss, [f"--data={file.stem}={file}" for file in sorted((MODELS / name / "data").glob("*.npy"))]
-
-
-def losses(divisi, program, data, folder, *more):
-    devices = json.loads(lines.call(program, "--describe", "json"))["devices"]
-    log = folder / "log.jsonl"
-    log.unlink(missing_ok=True)
-    launch = [divisi, "run", "--devices", devices] if devices > 1 else []
-    lines.call(*launch, program, *data, "--steps", STEPS, "--no-shuffle", "--quiet", "--log", log, *more)
-    rows = [json.loads(line) for line in log.read_text().splitlines()]
-    return [float(row["loss"]) for row in rows if row.get("loss") is not None and not row.get("eval")]
+def data_of(name):
+    return [f"--data={file.stem}={file}" for file in sorted((MODELS / name / "data").glob("*.npy"))]
 
 
 def wrong(text):
@@ -138,8 +126,8 @@ def combination(divisi, seed):
         draw = random.Random(f"flags {seed}")
         name = draw.choice(NAMES)
         computes, (split, same) = what_it_computes(draw), how_it_is_split(draw)
-        loss, data = inputs_of(name)
-        model = [MODELS / name / "model.onnx", *loss, "--no-calibration", *computes]
+        data = data_of(name)
+        model = [MODELS / name / "model.onnx", *loss_flags(MODELS / name), "--no-calibration", *computes]
         if name == "resnet_tiny" and "--microbatches" in split:  # batch norm's numbers depend on them
             same = False
         level = draw.choice(LEVELS) if draw.random() < 0.3 and "2,4" not in split else ""
@@ -154,11 +142,11 @@ def combination(divisi, seed):
             return
         lines.call(divisi, "compile", *model, "-o", folder / "one")
         weights = ["--weights", folder / "one.safetensors"] if level not in ("", "plan") else []  # a dump has none
-        got = losses(divisi, folder / "split", data, folder, *weights)
+        got, _ = lines.losses(divisi, folder / "split", data, folder, "--steps", STEPS, *weights)
         if not same:
             yield len(got) == STEPS, f"{said}: losses {got}"
             return
-        want = losses(divisi, folder / "one", data, folder)
+        want, _ = lines.losses(divisi, folder / "one", data, folder, "--steps", STEPS)
         narrow = {"bf16", "fp16"} & set(computes)
         # These turn the rounding of small gradients into steps of full size: in 16 bits only their first loss is compared.
         signs = {"lion", "muon", "lamb", "lars", "adagrad", "rmsprop", "adam", "adamw", "adafactor"} & set(computes)

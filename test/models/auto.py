@@ -8,7 +8,6 @@ so slow that a search splits whatever it can. Also refused: crashes, and message
 with `N passed, N failed`.
 """
 
-import json
 import random
 import sys
 
@@ -43,19 +42,11 @@ latency = "1us"
 """
 
 
-def losses(divisi, program, model, folder):
-    """Of each step, and the number of devices of the program."""
-    devices = json.loads(lines.call(program, "--describe", "json"))["devices"]
-    log = folder / "log.jsonl"
-    log.unlink(missing_ok=True)
-    launch = [divisi, "run", "--devices", devices] if devices > 1 else []
-    data = [f"--data={name}={folder / name}.npy" for name in model.data]
-    lines.call(*launch, program, *data, "--steps", STEPS, "--no-shuffle", "--quiet", "--log", log)
-    rows = [json.loads(line) for line in log.read_text().splitlines()]
-    return [float(row["loss"]) for row in rows if row.get("loss") is not None], devices
-
-
 def same_as_one_device(divisi, seed):
+    def losses(program, folder, model):
+        data = [f"--data={name}={folder / name}.npy" for name in model.data]
+        return lines.losses(divisi, program, data, folder, "--steps", STEPS)
+
     def test(folder):
         draw = random.Random(f"auto {seed}")
         model = random_models.draw_model(seed)
@@ -67,7 +58,7 @@ def same_as_one_device(divisi, seed):
             parts = extra[-2:] if model.kind == "cnn" and "--microbatches" in extra else []  # batch norm's numbers depend on them
             if str(parts) not in wanted:
                 lines.call(divisi, "compile", *train, *parts, "-o", folder / "one")
-                wanted[str(parts)], _ = losses(divisi, folder / "one", model, folder)
+                wanted[str(parts)], _ = losses(folder / "one", folder, model)
             want = wanted[str(parts)]
             flags = ["--devices", devices, *extra]
             if not {"operator", "data"} & set(extra) and draw.random() < 0.7:
@@ -78,7 +69,7 @@ def same_as_one_device(divisi, seed):
             if code:
                 yield code == 1 and text.startswith("error: ") and may_refuse(flags, text), f"{said}: refused: {text[-300:]}"
                 continue
-            got, used = losses(divisi, folder / "many", model, folder)
+            got, used = losses(folder / "many", folder, model)
             close = len(got) == STEPS and all(abs(a - b) <= TOLERANCE.get(model.kind, 1e-4) * max(1, abs(b)) for a, b in zip(got, want))
             yield close, f"{said}: {used} devices, losses {got}, one device {want}"
     return test

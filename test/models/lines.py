@@ -2,6 +2,7 @@
 
 import argparse
 import concurrent.futures
+import json
 import pathlib
 import subprocess
 import tempfile
@@ -19,6 +20,17 @@ def refusal(*command):
     """(exit code, standard error) of a command."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
     return done.returncode, done.stderr.strip()
+
+
+def losses(divisi, program, data, folder, *flags):
+    """([the loss of each training step], number of devices) of a program with these --data and flags."""
+    devices = json.loads(call(program, "--describe", "json"))["devices"]
+    log = folder / "log.jsonl"
+    log.unlink(missing_ok=True)
+    launch = [divisi, "run", "--devices", devices] if devices > 1 else []
+    call(*launch, program, *data, "--no-shuffle", "--quiet", "--log", log, *flags)
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    return [float(row["loss"]) for row in rows if row.get("loss") is not None and not row.get("eval")], devices
 
 
 def tree_messages(members):

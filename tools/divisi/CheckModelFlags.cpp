@@ -89,8 +89,7 @@ std::string ModelFlags::finishMetrics() {
   for (llvm::StringRef name : metrics) {
     int64_t k = 0;
     if (name == "mae") {
-      const bool isDump = llvm::StringRef(input).ends_with(".mlir"); // whose loss is in it
-      if (!isDump && loss != "mse" && loss != "huber" && loss != "l1")
+      if (!isDump() && loss != "mse" && loss != "huber" && loss != "l1")
         return "--metric mae needs --loss mse, huber or l1";
     } else if (llvm::StringRef digits = name; !llvm::is_contained({"perplexity", "f1", "iou", "auc"}, name) && (!digits.consume_front("top") || digits.starts_with("0") ||
                                                                         digits.getAsInteger(10, k) || k < 1)) {

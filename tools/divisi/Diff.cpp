@@ -39,9 +39,8 @@ public:
     ModelFlags other = flags.model;
     if (!flags.other.empty())
       other.input = flags.other;
-    auto isDump = [](const ModelFlags &side) { return llvm::StringRef(side.input).ends_with(".mlir"); };
-    if (isDump(flags.model) != isDump(other)) { // the flags are for the side that is none
-      ModelFlags &dump = isDump(other) ? other : flags.model;
+    if (flags.model.isDump() != other.isDump()) { // the flags are for the side that is none
+      ModelFlags &dump = other.isDump() ? other : flags.model;
       dump.importFlags.clear(), dump.trainFlags.clear();
     }
     Side first(flags.model), second(other);

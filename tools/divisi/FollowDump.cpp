@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace divisi;
 
 LogicalResult tools::followDump(const ModelFlags &model, DeviceFlags &devices) {
-  if (!StringRef(model.input).ends_with(".mlir"))
+  if (!model.isDump())
     return success();
   if (auto text = llvm::MemoryBuffer::getFile(model.input); !text || !(*text)->getBuffer().contains(dist::names::sync))
     return success(); // what cannot be read is an error later

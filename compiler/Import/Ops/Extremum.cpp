@@ -66,10 +66,7 @@ template <typename OpT> static Results extremumOf(N &n) {
     Value x = n.broadcastTo(n.in(0), shape), bound = n.broadcastTo(n.in(1), shape);
     return {n.clamp(x, greatest ? bound : Value(), greatest ? Value() : bound)};
   }
-  Value result;
-  for (Value value : n.all())
-    result = result ? n.binary<OpT>(result, value) : value;
-  return {result};
+  return {n.fold<OpT>()};
 }
 
 //===- ReduceMax, ReduceMin -----------------------------------------------===//

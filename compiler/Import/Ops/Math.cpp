@@ -7,17 +7,10 @@ using N = NodeImporter;
 
 template <typename OpT> static Results unary(N &n) { return {n.op<OpT>(n.in(0))}; }
 template <typename OpT> static Results binary(N &n) { return {n.binary<OpT>(n.in(0), n.in(1))}; }
-/// Applies a binary operation to all inputs, from left to right.
-template <typename OpT> static Value fold(N &n) {
-  Value result;
-  for (Value value : n.all())
-    result = result ? n.binary<OpT>(result, value) : value;
-  return result;
-}
-template <typename OpT> static Results variadic(N &n) { return {fold<OpT>(n)}; }
 
+static Results importSum(N &n) { return {n.fold<AddOp>()}; }
 static Results importMean(N &n) {
-  Value sum = fold<AddOp>(n);
+  Value sum = n.fold<AddOp>();
   return {n.div(sum, n.splatLike(sum, n.numInputs()))};
 }
 
@@ -216,7 +209,7 @@ static constexpr Operator rows[] = {
     {"Sinh", 9, newest, unary<SinhOp>},
     {"Sqrt", 6, newest, unary<SqrtOp>},
     {"Sub", 7, newest, importSub},
-    {"Sum", 6, newest, variadic<AddOp>},
+    {"Sum", 6, newest, importSum},
     {"Tan", 7, newest, unary<TanOp>},
 };
 llvm::ArrayRef<Operator> divisi::compiler::mathOperators() { return rows; }
