@@ -8,6 +8,7 @@
 #include "compiler/PlanFile.h"
 #include "compiler/ProgramMeaning.h"
 #include "compiler/RankPlans.h"
+#include "passes/Pipelining/StepParts.h"
 #include "passes/Planning/FollowPlan.h"
 #include "passes/Planning/Passes.h"
 #include "passes/Planning/Strategy.h"
@@ -99,6 +100,7 @@ LogicalResult Compilation::applyMesh() {
   train.splitProjections = !plan.cluster.empty();
   follow(microbatches, train);
   train.markGradients |= (request.devices.pipelines && pipelines.microbatches == 1) || pipelines.asynchronous;
+  train.markGradients |= request.target == Level::train; // a dump is compiled for any mesh
   if (!plan.mesh.empty())
     mesh = llvm::cantFail(planning::parseMesh(plan.mesh)); // checked with the flags, here and below
   if (!plan.file.empty()) {
@@ -150,6 +152,8 @@ LogicalResult Compilation::toTrain() {
 /// Splits the step into microbatches and plans it, where something of it is asked for.
 LogicalResult Compilation::toPlanned() {
   if (level < Level::planned && request.target >= Level::planned) {
+    if (!microbatches.any() && !request.devices.pipelines)
+      pipelining::unmarkGradients(*model.module); // of a dump
     if (microbatches.any() && !isSplit && !request.devices.pipelines) {
       if (failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); })))
         return failure();

@@ -107,8 +107,14 @@ struct SplitMicrobatchesPass : impl::SplitMicrobatchesPassBase<SplitMicrobatches
 
   void runOnOperation() final {
     if (asynchronous || whole) {
-      for (auto function : getOperation().getOps<func::FuncOp>())
+      for (auto function : getOperation().getOps<func::FuncOp>()) {
+        if (whole && function.getName() == "train" && function.getOps<graph::AccumulateOp>().empty()) {
+          function.emitError("a step that works on the whole batch needs to know where its backward part ends: compile "
+                             "from the model on, write the dump again, or give make-train mark-gradients");
+          return signalPassFailure();
+        }
         keepWhole(function);
+      }
       return;
     }
     if (count == 1)

@@ -1,5 +1,7 @@
 #include "passes/Training/LossScaling.h"
 
+#include "dialects/Graph/Nodes.h"
+
 #include <limits>
 
 using namespace mlir;
@@ -41,7 +43,9 @@ void LossScaling::unscale(B &b, ArrayRef<Value *> gradients) {
 void LossScaling::decide(B &b, bool mark) {
   if (!wrong) // the loss depends on no parameter
     wrong = b.splat(RankedTensorType::get({}, b.getBuilder().getF32Type()), 0);
-  finite = b.compareConst(Predicate::eq, mark ? b.op<graph::AccumulateOp>(wrong) : wrong, 0);
+  if (mark)
+    wrong = graph::AccumulateOp::create(b.getBuilder(), graph::withRole(b.getLoc(), "accumulate"), wrong);
+  finite = b.compareConst(Predicate::eq, wrong, 0);
 }
 
 Value LossScaling::effective(B &b, Value step) const { return b.sub(step, skipped); }

@@ -159,7 +159,7 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
       scaling->unscale(b, gradients);
     if (markGradients)
       for (Trained &t : trained)
-        t.gradient = b.op<AccumulateOp>(t.gradient);
+        t.gradient = AccumulateOp::create(builder, withRole(t.parameter.getLoc(), "accumulate"), t.gradient);
     if (scaling)
       scaling->decide(b, markGradients);
     for (Trained &t : trained) {
