@@ -191,6 +191,8 @@ llvm::Error Attempt::toTrain(const TrainOptions &train) {
   Level level = levelOf(*session.model.module);
   if (level >= Level::planned)
     return llvm::createStringError("'" + request.input + "' is planned already");
+  if (!train.markGradients)
+    pipelining::unmarkGradients(*session.model.module); // of a dump
   LogicalResult done = session.run([&](OpPassManager &pm) {
     if (level < Level::train)
       addTrainPipeline(pm, train);

@@ -109,7 +109,7 @@ struct SplitMicrobatchesPass : impl::SplitMicrobatchesPassBase<SplitMicrobatches
     if (asynchronous || whole) {
       for (auto function : getOperation().getOps<func::FuncOp>()) {
         if (whole && function.getName() == "train" && function.getOps<graph::AccumulateOp>().empty()) {
-          function.emitError("a step that works on the whole batch needs to know where its backward part ends: compile "
+          function.emitError("a step that works on the whole batch needs to know where its backward pass ends: compile "
                              "from the model on, write the dump again, or give make-train mark-gradients");
           return signalPassFailure();
         }

@@ -23,6 +23,8 @@ def round_trips(p):
     targets = [("cpu", "cuda"), ("cuda", "cpu")]
     for number, case in enumerate(sorted(f.parent for f in HERE.glob("*/reference.json"))):
         model = ["compile", case / "model.onnx", *loss_flags(case)]
+        if p.brief and number % 3:
+            continue
         for target, other in targets[number % 2:][:1] if p.brief else targets:
             given, wrong = 0, []
             for way in WAYS:

@@ -532,7 +532,7 @@ def main():
     a = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     a.add_argument("--divisi", required=True)
     a.add_argument("--only", default="", help="a part of the names of the cases to run")
-    a.add_argument("--quick", action="store_true", help="not the cases that take long, and plan files of each model for one target instead of two")
+    a.add_argument("--quick", action="store_true", help="not the cases that take long, and plan files of every third model, for one target instead of two")
     o = a.parse_args()
     passed = failed = 0
     with tempfile.TemporaryDirectory() as folder:

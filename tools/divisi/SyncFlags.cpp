@@ -2,7 +2,6 @@
 
 using namespace divisi;
 using namespace divisi::tools;
-using dist::Sync;
 
 static constexpr const char *everyFlag = "--average-every", *stateFlag = "--average-state", *outerFlag = "--outer-optimizer",
                             *rateFlag = "--outer-lr", *momentumFlag = "--outer-momentum", *topologyFlag = "--topology",
@@ -66,15 +65,15 @@ std::string SyncFlags::finish(const CLI::App &command) {
 }
 
 std::string SyncFlags::complete(const CLI::App &command) {
-  sync.mode = *Sync::parseMode(mode);
-  sync.outer = *Sync::parseOuter(outer);
-  sync.topology = *Sync::parseTopology(topology);
-  if (sync.mode != Sync::Mode::gossip && command.count(topologyFlag))
+  sync.mode = *dist::Sync::parseMode(mode);
+  sync.outer = *dist::Sync::parseOuter(outer);
+  sync.topology = *dist::Sync::parseTopology(topology);
+  if (sync.mode != dist::Sync::Mode::gossip && command.count(topologyFlag))
     return std::string(topologyFlag) + " is for --sync gossip";
-  if (sync.mode != Sync::Mode::gossip && command.count(asynchronousFlag))
-    return std::string(asynchronousFlag) + " is for --sync gossip" + (sync.mode == Sync::Mode::server ? ": servers that do not wait are --sync async-server" : "");
-  const bool asynchronous = sync.mode == Sync::Mode::asyncServer;
-  if (sync.mode != Sync::Mode::server && !asynchronous && command.count(serversFlag))
+  if (sync.mode != dist::Sync::Mode::gossip && command.count(asynchronousFlag))
+    return std::string(asynchronousFlag) + " is for --sync gossip" + (sync.mode == dist::Sync::Mode::server ? ": servers that do not wait are --sync async-server" : "");
+  const bool asynchronous = sync.mode == dist::Sync::Mode::asyncServer;
+  if (sync.mode != dist::Sync::Mode::server && !asynchronous && command.count(serversFlag))
     return std::string(serversFlag) + " is for --sync server and async-server";
   if (!asynchronous && command.count(stalenessFlag))
     return std::string(stalenessFlag) + " is for --sync async-server";
@@ -89,16 +88,16 @@ std::string SyncFlags::complete(const CLI::App &command) {
       return std::string(stalenessFlag) + ": expected none or a number, got '" + staleness + "'";
     sync.maxStaleness = most;
   }
-  if (sync.mode != Sync::Mode::local)
+  if (sync.mode != dist::Sync::Mode::local)
     for (const char *flag : {everyFlag, stateFlag, outerFlag, rateFlag, momentumFlag})
       if (command.count(flag))
         return std::string(flag) + " is for --sync local";
-  if (sync.mode == Sync::Mode::local && !command.count(everyFlag))
+  if (sync.mode == dist::Sync::Mode::local && !command.count(everyFlag))
     return "--sync local needs --average-every N: the number of steps after which the replicas' parameters are averaged";
   for (const char *flag : {rateFlag, momentumFlag})
-    if (sync.outer == Sync::Outer::mean && command.count(flag))
+    if (sync.outer == dist::Sync::Outer::mean && command.count(flag))
       return std::string(flag) + " is for --outer-optimizer sgd or nesterov";
-  if (sync.outer == Sync::Outer::nesterov) {
+  if (sync.outer == dist::Sync::Outer::nesterov) {
     sync.outerRate = command.count(rateFlag) ? sync.outerRate : 0.7;
     sync.outerMomentum = command.count(momentumFlag) ? sync.outerMomentum : 0.9;
   }

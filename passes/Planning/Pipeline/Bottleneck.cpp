@@ -67,7 +67,7 @@ void Bottleneck::offer(int cut, int from, int64_t count, int64_t replicasOfStage
 /// before it.
 void Bottleneck::fromStairs(const Point &target, int64_t count, const Stairs &stairs) {
   auto tooFar = [&](const Point &start) { // not better even without parameters
-    return target.ms - start.ms > static_cast<double>(used[target.cut] - count - 1) * limit * sameTime;
+    return target.ms - start.ms > static_cast<double>(used[target.cut] - count - 1) * limit * roundingSlack;
   };
   --steps;
   if (tooFar(stairs.front()))
@@ -99,7 +99,7 @@ void Bottleneck::fromBlock(const Point &target, int64_t count, const std::vector
   for (auto start = starts.rbegin(); start != starts.rend(); ++start) {
     --steps;
     double ms = target.ms - start->ms;
-    if (ms > static_cast<double>(used[target.cut] - count - 1) * limit * sameTime)
+    if (ms > static_cast<double>(used[target.cut] - count - 1) * limit * roundingSlack)
       return;
     int64_t need = replicasFor(ms, target.parameterMs - start->parameterMs);
     if (count + need < used[target.cut] && cuts.containsInBlock(target.cut, start->cut))
@@ -187,7 +187,7 @@ StageChoice Bottleneck::singleStage() const {
   StageChoice best{0, cuts.count() - 1, 1};
   double least = slowest({best});
   for (int64_t m = 2; m <= devices; ++m)
-    if (double time = slowest({{0, best.outer, m}}); time * sameTime < least) {
+    if (double time = slowest({{0, best.outer, m}}); time * roundingSlack < least) {
       least = time;
       best.replicas = m;
     }
@@ -200,9 +200,9 @@ std::vector<StageChoice> Bottleneck::run() {
   StageChoice single = singleStage();
   std::vector<StageChoice> best{single};
   double high = slowest(best), highest = high;
-  double low = std::max(bound, points.back().ms / static_cast<double>(devices)) * (2 - sameTime);
-  for (int step = 1; high > low * sameTime && high > 0; ++step) {
-    double middle = step % 3 == 0 ? high * (2 - sameTime) : (low + high) / 2;
+  double low = std::max(bound, points.back().ms / static_cast<double>(devices)) * (2 - roundingSlack);
+  for (int step = 1; high > low * roundingSlack && high > 0; ++step) {
+    double middle = step % 3 == 0 ? high * (2 - roundingSlack) : (low + high) / 2;
     if (reach(middle)) {
       best = stages();
       high = std::min(middle, slowest(best));
@@ -213,7 +213,7 @@ std::vector<StageChoice> Bottleneck::run() {
     }
   }
   // Of plans that are equally fast, one with the fewest devices.
-  if (high > 0 && reach(high * sameTime) && !(highest <= limit && used.back() == single.replicas))
+  if (high > 0 && reach(high * roundingSlack) && !(highest <= limit && used.back() == single.replicas))
     return stages();
-  return highest <= high * sameTime ? std::vector<StageChoice>{single} : best;
+  return highest <= high * roundingSlack ? std::vector<StageChoice>{single} : best;
 }

@@ -142,7 +142,7 @@ int64_t Hierarchy::unitsFor(int start, int end, int64_t most, double limit) {
   double devices = 1; // of a unit
   for (const PipeLevel &inner : levels.drop_back())
     devices *= static_cast<double>(inner.size);
-  if (ms(start, end) > limit * sameTime * devices * static_cast<double>(most))
+  if (ms(start, end) > limit * roundingSlack * devices * static_cast<double>(most))
     return most + 1;
   double unit = below(level, start)[end], parameters = parameterMs(level, start, end);
   for (int64_t units = 1; units <= most; ++units)
@@ -212,11 +212,11 @@ std::vector<Hierarchy::Choice> Hierarchy::outermost() {
   int last = considered() - 1;
   std::vector<Choice> best;
   for (int64_t units = 1; units <= levels.back().size; ++units)
-    if (std::vector<Choice> single{{0, last, units}}; best.empty() || slowest(single) * sameTime < slowest(best))
+    if (std::vector<Choice> single{{0, last, units}}; best.empty() || slowest(single) * roundingSlack < slowest(best))
       best = single;
-  double high = slowest(best), low = ms(0, last) / devices * (2 - sameTime);
-  for (int step = 1; high > low * sameTime && high > 0; ++step) {
-    double middle = step % 3 == 0 ? high * (2 - sameTime) : (low + high) / 2;
+  double high = slowest(best), low = ms(0, last) / devices * (2 - roundingSlack);
+  for (int step = 1; high > low * roundingSlack && high > 0; ++step) {
+    double middle = step % 3 == 0 ? high * (2 - roundingSlack) : (low + high) / 2;
     if (reach(middle)) {
       best = choices();
       high = std::min(middle, slowest(best));
@@ -224,14 +224,14 @@ std::vector<Hierarchy::Choice> Hierarchy::outermost() {
       low = middle;
     }
   }
-  return high > 0 && reach(high * sameTime) ? choices() : best;
+  return high > 0 && reach(high * roundingSlack) ? choices() : best;
 }
 
 /// The stages between two cuts on all units of a level, or on the fewest units with the same time.
 std::vector<Hierarchy::Choice> Hierarchy::inside(size_t level, int inner, int outer) {
   std::vector<Entry> table = solveFrom(level, inner, /*all=*/true);
   size_t size = levels[level].size;
-  double limit = table[static_cast<size_t>(outer) * (size + 1) + size].ms * sameTime;
+  double limit = table[static_cast<size_t>(outer) * (size + 1) + size].ms * roundingSlack;
   std::vector<Choice> result;
   for (size_t left = size; outer != inner;) {
     const Entry *row = &table[static_cast<size_t>(outer) * (size + 1)];

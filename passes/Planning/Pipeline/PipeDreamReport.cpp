@@ -77,7 +77,7 @@ void planning::printPipeDream(const PipeDreamPlan &plan, const LayerProfile &pro
   if (plan.sentBytes < plan.dataParallelBytes)
     os << llvm::formatv(" ({0:f1} % less)", (1 - plan.sentBytes / plan.dataParallelBytes) * 100);
   os << "\n";
-  if (plan.slowestMs > plan.boundMs * sameTime)
+  if (plan.slowestMs > plan.boundMs * roundingSlack)
     os << llvm::formatv("not all places to cut were searched: no plan is faster than {0:f3} ms (gap {1:f2} %)\n",
                         plan.boundMs, (plan.slowestMs / plan.boundMs - 1) * 100);
   os << llvm::formatv("{0,5}  {1,8}  {2,10}  {3,11}  {4,6}  {5}\n", "stage", "replicas", "ms", "transfer ms", "layers",

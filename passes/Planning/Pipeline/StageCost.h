@@ -24,7 +24,7 @@ inline double stageMs(PipeCost cost, double ms, double parameterMs, int64_t m) {
 }
 
 /// Times within this factor count as equal.
-constexpr double sameTime = 1 + 1e-12;
+constexpr double roundingSlack = 1 + 1e-12;
 
 /// Milliseconds of a transfer over a link.
 inline double transferMs(double bytes, double bandwidth) { return bytes / bandwidth * 1e3; }

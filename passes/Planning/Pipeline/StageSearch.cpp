@@ -59,8 +59,8 @@ StageSearch::StageSearch(const LayerProfile &profile, llvm::ArrayRef<PipeLevel> 
 
 /// Takes a plan if it is faster than the best one, or as fast on fewer devices or in fewer stages.
 bool StageSearch::offer(PipeDreamPlan plan) {
-  bool faster = best.stages.empty() || plan.slowestMs * sameTime < best.slowestMs;
-  bool equal = !faster && plan.slowestMs <= best.slowestMs * sameTime;
+  bool faster = best.stages.empty() || plan.slowestMs * roundingSlack < best.slowestMs;
+  bool equal = !faster && plan.slowestMs <= best.slowestMs * roundingSlack;
   bool smaller =
       plan.devices() < best.devices() || (plan.devices() == best.devices() && plan.stages.size() < best.stages.size());
   if (faster || (equal && smaller)) {
@@ -202,7 +202,7 @@ void StageSearch::refine() {
         break;
       }
     }
-    failed = best.slowestMs * sameTime < before ? 0 : failed + 1;
+    failed = best.slowestMs * roundingSlack < before ? 0 : failed + 1;
   }
 }
 
@@ -216,7 +216,7 @@ PipeDreamPlan StageSearch::run() {
     sum += layer.forwardMs + layer.backwardMs;
   LayerGraph graph(profile, groups);
   search(graph.restricted(orderOf(graph, Order::profile), {}), Effort::line);
-  if (!closed() || best.slowestMs > sum / static_cast<double>(best.devices()) * sameTime) {
+  if (!closed() || best.slowestMs > sum / static_cast<double>(best.devices()) * roundingSlack) {
     // Not all devices compute all the time: a plan may be faster, or do with fewer devices.
     if (search(graphBelow(best.slowestMs), Effort::all))
       best.boundMs = best.slowestMs;

@@ -29,7 +29,7 @@ private:
   std::vector<LayerGraph::Window> windowsAround(const std::vector<int> &ends, int count, int width) const;
   std::vector<int> keepNear(const Cuts &cuts, int most) const;
   bool offer(PipeDreamPlan plan);
-  bool closed() const { return best.slowestMs <= best.boundMs * sameTime; }
+  bool closed() const { return best.slowestMs <= best.boundMs * roundingSlack; }
 
   const LayerProfile &profile;
   llvm::ArrayRef<PipeLevel> levels;

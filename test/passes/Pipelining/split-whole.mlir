@@ -2,7 +2,7 @@
 
 // Without the mark, the updated weight would be taken for what the step sums up.
 // RUN: sed 's/graph.accumulate %%3 : (tensor<3x5xf32>) ->/graph.neg %%3 :/' %s | not divisi-opt --split-microbatches=whole 2>&1 | FileCheck %s --check-prefix=UNMARKED
-// UNMARKED: error: a step that works on the whole batch needs to know where its backward part ends
+// UNMARKED: error: a step that works on the whole batch needs to know where its backward pass ends
 
 // One microbatch is the whole batch, in its order; the gradient that make-train has marked and the loss are sums of one.
 // CHECK-LABEL: func.func @train
