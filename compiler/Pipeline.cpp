@@ -220,9 +220,8 @@ void compiler::addDistPipeline(OpPassManager &pm, const PlanOptions &options, co
   addTaskPipeline(pm, microbatches);
   pm.addPass(pipelining::createServeUpdatesPass());
   OpPassManager &function = pm.nest<func::FuncOp>();
-  partitioning::BucketGradientsPassOptions bucket;
-  bucket.bucketBytes = options.bucketBytes;
-  function.addPass(partitioning::createBucketGradientsPass(bucket));
+  function.addPass(partitioning::createPrefetchStatePass({options.bucketBytes}));
+  function.addPass(partitioning::createBucketCollectivesPass({options.bucketBytes}));
   pm.addPass(identity::createNameNodesPass());
 }
 

@@ -5,18 +5,25 @@
 using namespace divisi;
 using namespace divisi::step;
 
-static bool fit(const AllReduce &a, const AllReduce &b) {
-  return a.when == b.when && a.kind == b.kind && a.element == b.element && a.axes == b.axes;
+static bool fit(const Collective &a, const Collective &b) {
+  return a.type == b.type && a.when == b.when && a.kind == b.kind && a.element == b.element && a.axes == b.axes &&
+         a.layer == b.layer;
 }
 
-int Buckets::add(llvm::ArrayRef<int> operands, const AllReduce *reduce) {
+int64_t Buckets::limitOf(const Collective &collective) const {
+  return collective.type == Collective::Type::allReduce
+             ? limit
+             : std::min(limit, bytesOfHop * std::max<int64_t>(0, collective.members - 1));
+}
+
+int Buckets::add(llvm::ArrayRef<int> operands, const Collective *collective) {
   llvm::SmallBitVector on;
   for (int operand : operands)
     if (operand >= 0)
       on |= behind[operand];
   int bucket = -1;
-  if (reduce && reduce->bytes < limit) { // else it runs in place, without being packed
-    bucket = bucketFor(*reduce, on);
+  if (collective && collective->bytes < limitOf(*collective)) { // else it runs in place, without being packed
+    bucket = bucketFor(*collective, on);
     buckets[bucket].members.push_back(bucketNumbers.size());
     buckets[bucket].behind |= on;
     on.resize(std::max<size_t>(on.size(), buckets.size()));
@@ -27,7 +34,7 @@ int Buckets::add(llvm::ArrayRef<int> operands, const AllReduce *reduce) {
   return bucketNumbers.size() - 1;
 }
 
-int Buckets::bucketFor(const AllReduce &reduce, llvm::SmallBitVector &on) {
+int Buckets::bucketFor(const Collective &collective, llvm::SmallBitVector &on) {
   // Buckets may have taken members since others came to depend on them.
   llvm::SmallBitVector seen;
   for (bool more = true; more;) {
@@ -43,15 +50,15 @@ int Buckets::bucketFor(const AllReduce &reduce, llvm::SmallBitVector &on) {
   }
   for (size_t i = 0; i < open.size(); ++i) {
     const int number = open[i];
-    AllReduce &all = buckets[number].all;
-    if (!fit(all, reduce) || (number < (int)on.size() && on.test(number)))
+    Collective &all = buckets[number].all;
+    if (!fit(all, collective) || (number < (int)on.size() && on.test(number)))
       continue;
-    all.bytes += reduce.bytes;
+    all.bytes += collective.bytes;
     if (all.bytes >= limit)
       open.erase(open.begin() + i);
     return number;
   }
-  buckets.push_back({reduce, {}, {}});
+  buckets.push_back({collective, {}, {}});
   open.push_back(buckets.size() - 1);
   return buckets.size() - 1;
 }

@@ -3,7 +3,7 @@
 #include "codegen/Emit/Services.h"
 #include "codegen/Kernels/BatchKernels.h"
 #include "codegen/Names.h"
-#include "dialects/Dist/Dist.h"
+#include "dialects/Dist/Buckets.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/Graph/Graph.h"
 #include "dialects/Graph/Nodes.h"
@@ -62,9 +62,10 @@ void addTo(ProgramCall &call, exec::KernelOp kernel) {
 
 /// Describes a collective; its bytes are those of the operands.
 ProgramCall describe(exec::CallOp op, ArrayAttr axes, const dist::Mesh &mesh) {
-  ProgramCall call{op.getPayload()->getName().stripDialect().str()};
+  ProgramCall call{dist::collectiveName(op.getPayload()).str()};
   call.collective = true;
   call.id = *op.getId();
+  call.packed = op.getInputs().size() > 1;
   for (auto axis : axes.getAsRange<StringAttr>()) {
     call.axes.push_back(*mesh.find(axis.getValue()));
     call.group *= mesh.axes[call.axes.back()].size;

@@ -15,6 +15,7 @@ struct ProgramCall {
   step::Work work;  // of a collective or message: the bytes of the operands
   graph::Precision precision = graph::fp32;
   bool collective = false;
+  bool packed = false;   // a collective of several tensors
   std::vector<int> axes; // of the task's mesh, that a collective spans
   int64_t group = 1;     // ranks that take part in it
 };

@@ -1,5 +1,6 @@
 #include "codegen/Kernels/Passes.h"
 #include "codegen/Names.h"
+#include "dialects/Dist/Buckets.h"
 #include "dialects/Exec/Exec.h"
 #include "step/Buckets.h"
 
@@ -17,7 +18,7 @@ namespace {
 std::string describe(exec::CallOp call) {
   SmallVector<StringRef> names;
   addNames(call.getLoc(), names);
-  std::string text = call.getPayload()->getName().stripDialect().str();
+  std::string text = dist::collectiveName(call.getPayload()).str();
   for (size_t i = 0; i < names.size() && i < 3; ++i)
     text += (i ? ", " : " of ") + names[i].str();
   return names.size() > 3 ? text + " and " + std::to_string(names.size() - 3) + " more" : text;

@@ -1,4 +1,5 @@
 #include "codegen/Lowering/Families.h"
+#include "dialects/Dist/Buckets.h"
 #include "dialects/Dist/MessageDims.h"
 #include "divisi/abi.h"
 
@@ -60,6 +61,29 @@ struct ReduceScatter : LibraryInterface::ExternalModel<ReduceScatter, ReduceScat
     auto scatter = cast<ReduceScatterOp>(op);
     return collective(op, DIVISI_REDUCE_SCATTER, scatter.getAxes(),
                       partOf(tensorType(scatter.getInput()), scatter.getDim()), (int64_t)scatter.getKind());
+  }
+};
+
+/// The parts of a bucket of these, one for each operand.
+SmallVector<DivisiPart> partsOf(ValueRange inputs, ArrayRef<int64_t> dims) {
+  SmallVector<DivisiPart> parts;
+  for (auto [input, dim] : llvm::zip(inputs, dims))
+    parts.push_back(partOf(tensorType(input), dim));
+  return parts;
+}
+
+struct AllGathers : LibraryInterface::ExternalModel<AllGathers, AllGathersOp> {
+  FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
+    auto gathers = cast<AllGathersOp>(op);
+    return collective(op, DIVISI_ALL_GATHER, gathers.getAxes(), partsOf(gathers.getInputs(), gathers.getDims()));
+  }
+};
+
+struct ReduceScatters : LibraryInterface::ExternalModel<ReduceScatters, ReduceScattersOp> {
+  FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
+    auto scatters = cast<ReduceScattersOp>(op);
+    return collective(op, DIVISI_REDUCE_SCATTER, scatters.getAxes(), partsOf(scatters.getInputs(), scatters.getDims()),
+                      (int64_t)scatters.getKind());
   }
 };
 
@@ -140,6 +164,8 @@ void codegen::attachCommunication(MLIRContext *context) {
   AllReduceOp::attachInterface<AllReduce>(*context);
   AllGatherOp::attachInterface<AllGather>(*context);
   ReduceScatterOp::attachInterface<ReduceScatter>(*context);
+  AllGathersOp::attachInterface<AllGathers>(*context);
+  ReduceScattersOp::attachInterface<ReduceScatters>(*context);
   AllToAllOp::attachInterface<AllToAll>(*context);
   PermuteOp::attachInterface<Permute>(*context);
   SendOp::attachInterface<Send>(*context);

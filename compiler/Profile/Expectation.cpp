@@ -4,7 +4,7 @@
 #include "compiler/Report/Numbers.h"
 #include "dialects/Dist/Tasks.h"
 #include "passes/Planning/Cost/Collectives.h"
-#include "passes/Planning/Cost/Prices.h"
+#include "passes/Planning/Cost/Packing.h"
 
 #include "dialects/Graph/Graph.h"
 
@@ -48,12 +48,13 @@ private:
     planning::Link link = whole ? planning::linkOf(cluster, mesh, call.axes) : planning::linkOf(cluster, alone, {0});
     if (call.kind == "permute")
       return planning::permuteSeconds(link, call.work.bytes);
-    if (call.kind == "all_gather") // whose price is by the bytes of the result
-      return planning::stepSeconds(link, Kind::allGather, call.work.bytes * call.group);
     Kind kind = call.kind == "all_reduce"       ? Kind::allReduce
                 : call.kind == "reduce_scatter" ? Kind::reduceScatter
+                : call.kind == "all_gather"     ? Kind::allGather
                                                 : Kind::allToAll;
-    return planning::stepSeconds(link, kind, call.work.bytes);
+    const double bytes = call.work.bytes * (kind == Kind::allGather ? (double)call.group : 1); // of the result
+    const double packing = call.packed ? planning::packingSeconds(cluster.device, prices, kind, bytes) : 0;
+    return planning::stepSeconds(link, kind, bytes) + packing;
   }
 
   const planning::Cluster &cluster;

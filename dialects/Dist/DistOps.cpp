@@ -1,3 +1,4 @@
+#include "dialects/Dist/Buckets.h"
 #include "dialects/Dist/MessageDims.h"
 #include "dialects/Dist/Plan.h"
 
@@ -9,6 +10,8 @@
 #include "dialects/Dist/DistOps.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialects/Dist/DistPlan.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialects/Dist/DistBuckets.cpp.inc"
 
 using namespace mlir;
 using namespace divisi::dist;
@@ -21,6 +24,10 @@ void DistDialect::registerOperations() {
   addOperations<
 #define GET_OP_LIST
 #include "dialects/Dist/DistPlan.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Dist/DistBuckets.cpp.inc"
       >();
 }
 
@@ -172,6 +179,27 @@ LogicalResult AllGatherOp::verify() {
 LogicalResult ReduceScatterOp::verify() {
   auto size = groupSize(*this, getAxes());
   return failed(size) ? failure() : verifyScaled(*this, typeOf(getInput()), typeOf(getResult()), getDim(), 1, *size);
+}
+
+/// Verifies that each result is its operand with its dimension multiplied by `times` and divided by `by`.
+static LogicalResult verifyBucket(Operation *op, ArrayRef<int64_t> dims, int64_t times, int64_t by) {
+  if (dims.empty() || op->getNumOperands() != dims.size() || op->getNumResults() != dims.size())
+    return op->emitOpError("constraint 3: expected as many results and dims as operands, at least one");
+  for (auto [in, out, dim] : llvm::zip(op->getOperands(), op->getResults(), dims)) {
+    if (typeOf(in).getElementType() != typeOf(op->getOperand(0)).getElementType())
+      return op->emitOpError("constraint 3: expected operands of one element type");
+    if (failed(verifyScaled(op, typeOf(in), typeOf(out), dim, times, by)))
+      return failure();
+  }
+  return success();
+}
+LogicalResult AllGathersOp::verify() {
+  auto size = groupSize(*this, getAxes());
+  return failed(size) ? failure() : verifyBucket(*this, getDims(), *size, 1);
+}
+LogicalResult ReduceScattersOp::verify() {
+  auto size = groupSize(*this, getAxes());
+  return failed(size) ? failure() : verifyBucket(*this, getDims(), 1, *size);
 }
 LogicalResult AllToAllOp::verify() {
   auto size = groupSize(*this, getAxes());

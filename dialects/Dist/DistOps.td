@@ -61,7 +61,7 @@ def Dist_AllReduceOp : Dist_Collective<"all_reduce",
   let constraints = common # [{
     3. There are as many results as operands, at least one.
     4. Each result has its operand's type, and all have one element type.}];
-  let insertedBy = "partition; bucket-gradients joins several to one";
+  let insertedBy = "partition; bucket-collectives joins several to one";
   let removedBy = [{
     split-microbatches along time, where it becomes graph.accumulate, and form-kernels, which makes an exec.call of it}];
   let arguments = (ins Variadic<AnyRankedTensor>:$inputs, Dist_ReductionAttr:$kind, StrArrayAttr:$axes);
@@ -78,7 +78,9 @@ def Dist_AllGatherOp : Dist_Collective<"all_gather",
   let constraints = common # [{
     3. `dim` is a dimension of the input.
     4. The result is [a.., n * s, c..] of the input's element type.}];
-  let removedBy = "split-microbatches along time, and form-kernels, which makes an exec.call of it";
+  let removedBy = [{
+    split-microbatches along time; bucket-collectives, which joins several to dist.all_gathers; and form-kernels, which makes
+    an exec.call of it}];
   let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim, StrArrayAttr:$axes);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$input `dim` $dim `over` $axes attr-dict `:` type($input) `->` type($result)";
@@ -96,6 +98,8 @@ def Dist_ReduceScatterOp : Dist_Collective<"reduce_scatter",
     3. `dim` is a dimension of the input.
     4. The result is [a.., s, c..] of the input's element type.
     5. The size of `dim` is divisible by the number of devices in the group.}];
+  let removedBy = [{
+    bucket-collectives, which joins several to dist.reduce_scatters, and form-kernels, which makes an exec.call of it}];
   let arguments = (ins AnyRankedTensor:$input, Dist_ReductionAttr:$kind, I64Attr:$dim, StrArrayAttr:$axes);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "`` $kind `dim` $dim `over` $axes $input attr-dict `:` type($input) `->` type($result)";

@@ -36,12 +36,28 @@ def AccumulateFirstPass : Pass<"accumulate-first", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
 }
 
-def BucketGradientsPass : Pass<"bucket-gradients", "::mlir::func::FuncOp"> {
-  let summary = "Combines all_reduces of the same kind into buckets, each one collective";
+def PrefetchStatePass : Pass<"prefetch-state", "::mlir::func::FuncOp"> {
+  let summary = "Gathers shards of state one layer ahead of their use";
   let description = [{
-    Input: partitioned functions. Output: the same with fewer dist.all_reduce. In program order, an all_reduce smaller than
-    `bucket-bytes` joins a bucket that is smaller, too, if both have the same axes, kind and element type, are computed in the
-    same steps, and the one does not depend on the other. Users of a result move behind the bucket.
+    Input: partitioned functions. Output: the same, where each dist.all_gather that gathers an argument's shards for one use (`use`)
+    starts earlier, and has the number of its `layer`. In the order of their users, gathers make up layers, none with an argument
+    twice, until one has `bucket-bytes`, or a sixteenth of all bytes that are gathered. A layer starts before the first use of
+    the layer before it, the first one before its own.
+  }];
+  let dependentDialects = ["::divisi::dist::DistDialect"];
+  let options = [Option<"bucketBytes", "bucket-bytes", "int64_t", "::divisi::step::bucketBytes", "size from which on a layer is complete">];
+}
+
+def BucketCollectivesPass : Pass<"bucket-collectives", "::mlir::func::FuncOp"> {
+  let summary = "Combines small collectives of the same kind into buckets, each one collective";
+  let description = [{
+    Input: partitioned functions. Output: the same with fewer collectives: dist.all_reduce, dist.reduce_scatter and
+    dist.all_gather are joined to dist.all_reduce, dist.reduce_scatters and dist.all_gathers of several operands. In program
+    order, one smaller than `bucket-bytes` joins a bucket of its kind that is smaller, too, if both have the same axes,
+    reduction and element type, are computed in the same steps, and the one does not depend on the other. All_gathers are joined
+    if they are of state: ahead of their use, with the same `layer`, or only returned. A reduce_scatter and an all_gather, whose
+    blocks are copied into the bucket, also have to be smaller than 128 KiB for each hop of a ring that is saved. Users of a
+    result move behind the bucket.
   }];
   let dependentDialects = ["::divisi::dist::DistDialect"];
   let options = [Option<"bucketBytes", "bucket-bytes", "int64_t", "::divisi::step::bucketBytes", "size from which on a bucket is closed">];

@@ -12,6 +12,7 @@ packages in ../requirements.txt. --only runs the cases whose name has the word. 
 import argparse
 import itertools
 import json
+import math
 import os
 import pathlib
 import re
@@ -79,17 +80,17 @@ def crossing(mesh, inside):
 
 
 def zero_when_memory_is_short(p):
-    """An optimizer state that does not fit replicated beside a large batch is sharded; first it alone, then also the parameters."""
+    """An optimizer state that does not fit replicated beside a large batch is sharded, and the parameters, too, if that is the only way or they are gathered during computation."""
     model = p.graph("mlp --layers 8 --hidden 4096 --inputs 4096 --classes 1000")
     words = [model, "--dim", "batch=65536", "--optimizer", "adamw", "--cluster"]
     roomy = p.plans(*words, p.cluster(PCIE))
     data = row(roomy, "data=8")
     yield "with enough memory data parallelism is the best", roomy[0]["parallelism"] == ["data"], told(roomy[0])
-    for memory, forms in ("3GB", {"ZeRO-1"}), ("2.4GB", {"ZeRO-1"}), ("1.8GB", {"ZeRO-3"}):
+    for memory, forms in ("3GB", {"ZeRO-1", "ZeRO-3"}), ("2.4GB", {"ZeRO-1", "ZeRO-3"}), ("1.8GB", {"ZeRO-3"}):
         plans = p.plans(*words, p.cluster(PCIE, memory=memory))
         best, whole = plans[0], row(plans, "data=8")
         yield f"{memory}: the replicated state does not fit", not whole["fits"], told(whole)
-        yield f"{memory}: {' '.join(forms)} is chosen and fits", best["fits"] and forms <= set(best["parallelism"]), told(best)
+        yield f"{memory}: {' or '.join(sorted(forms))} is chosen and fits", best["fits"] and forms & set(best["parallelism"]), told(best)
         states = best["memory"]["optimizer_state"], data["memory"]["optimizer_state"]
         yield f"{memory}: less optimizer state on each device", states[0] < 0.7 * states[1], f"{states[0]:.3g} of {states[1]:.3g} B"
 
@@ -140,13 +141,13 @@ def wide_layers(p):
 
 
 def convolutions(p):
-    """Small weights and large images: data parallelism; sharding the last layers' weights inside of it may gain a little."""
+    """Small weights and large images: data parallelism; sharding the last layers' weights inside of it, or all by ZeRO-3, may gain a little."""
     model = p.graph("wide-resnet --depth 26 --width 1 --channels 64")
     for cluster in "8xv100", p.cluster(PCIE):
         plans = p.plans(model, "--cluster", cluster, "--dim", "batch=256")
         pure = row(plans, "data=8")
-        good = "data" in plans[0]["parallelism"] and pure["step_ms"] <= 1.05 * plans[0]["step_ms"]
-        yield f"ResNet on {pathlib.Path(cluster).name}: data parallelism, alone within 5 % of the best", good, told(plans[0])
+        good = "data" in plans[0]["parallelism"] and pure["step_ms"] <= 1.06 * plans[0]["step_ms"]
+        yield f"ResNet on {pathlib.Path(cluster).name}: data parallelism, alone within 6 % of the best", good, f"{told(plans[0])}; {told(pure)}"
         beside = row(plans, "model=8")
         yield "  and splitting the weights is slower", beside["step_ms"] > 1.5 * plans[0]["step_ms"], told(beside)
     case = HERE / "lenet"
@@ -214,11 +215,13 @@ def compare_steps(p, names, ways, precisions=("fp32", "bf16"), miscounted=0):
             given = ["--plan", file]
         p.run("compile", *words, *given, "--no-calibration", "-o", program)
         built = manifest_of(program)
-        found = json.loads(p.run("plan", *words, "--cluster", "cpu:2" if way else "cpu:1", "--no-calibration", *given, "--json").stdout)
+        ranks = math.prod(int(size) for size in re.findall(r"\w=(\d)", way))
+        found = json.loads(p.run("plan", *words, "--cluster", f"cpu:{ranks}", "--no-calibration", *given, "--json").stdout)
         priced = (found.get("pipelines") or found["plans"])[0]
         planned, expected = priced["step_ms"] * 1e3, built["expected_us"]
         counts = [priced.get("collectives"), sum(call["kind"] in COLLECTIVES for call in built["calls"])]
-        good = abs(planned / expected - 1) <= 0.1 and ("stage" in way or abs(counts[0] - counts[1]) <= miscounted)
+        latency = 15 * abs(counts[0] - counts[1]) if miscounted else 0  # at least, and some bytes
+        good = abs(planned - expected) <= 0.1 * expected + latency and ("stage" in way or abs(counts[0] - counts[1]) <= miscounted)
         yield f"{name}, {precision}, {way[2:] or 'one device'}: within 10 %, as many collectives", good, \
             f"{planned:.1f} of {expected:.1f} us; {counts[0]} and {counts[1]}"
 
@@ -227,6 +230,26 @@ def same_steps(p):
     """The step that a plan expects is the one that the program compiled by it expects, collective by collective."""
     yield from compare_steps(p, ["mlp", "gpt_tiny"], SAME_WAYS[1:4], ["fp32"])
     yield from compare_steps(p, ["mlp"], SAME_WAYS[:2], ["bf16"])
+
+
+def zero_in_buckets(p):
+    """ZeRO's small reduce_scatters and all_gathers travel together, in programs as in plans, and ZeRO-3 gathers beside the computation."""
+    for zero in 1, 2, 3:
+        dump = p.run("compile", HERE / "gpt_tiny/model.onnx", "--mesh", "data=4", "--zero", zero, "--optimizer", "adamw", "--emit", "dist").stdout
+        step = re.search(r"@train\(.*?\n  }", dump, re.S)[0]
+        scatters, gathers = (re.findall(rf"= dist\.{kind}s? (.*)", step) for kind in ("reduce_scatter", "all_gather"))
+        yield f"gpt_tiny, ZeRO-{zero}: one reduce_scatter", len(scatters) == 1, f"{len(scatters)}"
+        most = 1 if zero < 3 else 20  # in sixteen layers or a few more, since none has a parameter twice
+        yield f"gpt_tiny, ZeRO-{zero}: at most {most} all_gathers", 1 <= len(gathers) <= most, f"{len(gathers)}"
+    yield from compare_steps(p, ["gpt_tiny"], ["--mesh data=4 --zero 1", "--mesh data=4 --zero 3"], ["fp32"])
+    file, words = p.folder / "zero.mlir", [p.graph("gpt --layers 12 --hidden 768 --heads 12 --vocab 50304 --seq 1024"), "--dim", "batch=64", "--optimizer", "adamw"]
+    for zero, exposed in (1, 1), (3, 0.3):
+        p.run("compile", *words, "--mesh", "data=8", "--zero", zero, "--target", "cuda", "--emit", "plan", "-o", file)
+        plan = json.loads(p.run("plan", *words, "--cluster", "8xv100", "--plan", file, "--json").stdout)["plans"][0]
+        share = plan["exposed_ms"] / plan["communication_ms"]
+        yield f"GPT-2 on 8 V100, ZeRO-{zero}: exposed is at most {exposed} of the communication", share <= exposed, f"{share:.2f}"
+        dump = p.run("compile", *words, "--plan", file, "--target", "cuda", "--emit", "exec").stdout
+        yield "  its memory within 5 %", *is_foreseen(plan["memory"]["total"], dump, 0.05)
 
 
 def same_steps_of_all(p):
@@ -309,16 +332,16 @@ def experts(p):
 def other_batches(p):
     """The figures of explain for other batches are those of plan."""
     words = [p.graph("gpt --layers 2 --hidden 1024 --heads 16 --vocab 32000 --seq 512"), "--cluster", "8xh100"]
-    report = p.explain(*words, "--dim", "batch=64")
+    report = p.explain(*words, "--dim", "batch=16")
     chosen = lambda plan: (plan["mesh"], plan["parallelism"])
     now = chosen(report["plans"][0])
     found = {flip["then"]: flip["plan"] for flip in report["flips"] if flip["figure"] == "batch"}
-    for direction in (16, 32), (256, 128):
+    for direction in (4, 8), (64, 32):
         far, near = (chosen(p.plans(*words, "--dim", f"batch={batch}")[0]) for batch in direction)
         first = near if near != now else far if far != now else None
         told = next((found[batch] for batch in direction if batch in found), None)
         good = told == (f"auto {first[0]} ({' '.join(first[1])})" if first else None)
-        yield f"{direction[1]} and {direction[0]} samples instead of 64", good, f"{told}; {now}, {near}, {far}"
+        yield f"{direction[1]} and {direction[0]} samples instead of 16", good, f"{told}; {now}, {near}, {far}"
     yield "one of them changes the plan", bool(found), f"{found}"
 
 
@@ -522,7 +545,7 @@ def memory_of_microbatches_foreseen(p):
 
 
 CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, same_kernels, decoders_by_operator, fewer_devices, tiny_models,
-         experts, other_batches, bounds, memory_foreseen, memory_on_cpus_foreseen, memory_of_microbatches_foreseen, same_bytes, same_steps, same_steps_of_all, weights_missing, nothing_fits, plans_given_back, *plan_files.CASES, *accumulation_plans.CASES,
+         experts, other_batches, bounds, memory_foreseen, memory_on_cpus_foreseen, memory_of_microbatches_foreseen, same_bytes, same_steps, zero_in_buckets, same_steps_of_all, weights_missing, nothing_fits, plans_given_back, *plan_files.CASES, *accumulation_plans.CASES,
          *pipeline_plans.CASES,
          never_worse]
 LONG = ("never_worse", "memory_of_microbatches", "pipelines_when_memory", "parts_of_pipelines", "of_all")  # parts of the names of cases

@@ -1,4 +1,4 @@
-// Buckets of all_reduces, by hand and against their definition, found by searching all dependences again each time.
+// Buckets of collectives, by hand and against their definition, found by searching all dependences again each time.
 #include "step/Buckets.h"
 
 #include "gtest/gtest.h"
@@ -10,8 +10,8 @@ using namespace divisi::step;
 
 namespace {
 
-AllReduce of(int64_t bytes, int64_t when = 0) {
-  AllReduce reduce;
+Collective of(int64_t bytes, int64_t when = 0) {
+  Collective reduce;
   reduce.axes = {0};
   reduce.when = when;
   reduce.bytes = bytes;
@@ -39,12 +39,62 @@ TEST(Buckets, MessagesCloseThem) {
   EXPECT_EQ(buckets.bucketOf(b), buckets.bucketOf(c));
 }
 
+/// A collective over n members.
+Collective ofType(Collective::Type type, int64_t bytes, int64_t members) {
+  Collective collective = of(bytes);
+  collective.type = type;
+  collective.members = members;
+  return collective;
+}
+
+TEST(Buckets, TypesStayApart) {
+  using Type = Collective::Type;
+  Buckets buckets;
+  std::vector<int> items;
+  for (Type type :
+       {Type::allReduce, Type::reduceScatter, Type::allGather, Type::allReduce, Type::reduceScatter, Type::allGather})
+    items.push_back(buckets.add({}, ofType(type, 8, 2)));
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(buckets.members(buckets.bucketOf(items[i])).vec(), (std::vector<int>{items[i], items[i + 3]}));
+}
+
+// Copying 128 KiB in and out takes as long as a hop, of which a ring has one for each other member.
+TEST(Buckets, WhatTakesLongerToCopyThanItsHopsRunsAlone) {
+  constexpr int64_t hop = 1 << 17;
+  for (auto type : {Collective::Type::reduceScatter, Collective::Type::allGather}) {
+    for (int64_t members : {2, 4, 8, 64}) {
+      const int64_t least = std::min<int64_t>(1 << 20, (members - 1) * hop);
+      Buckets buckets;
+      int small = buckets.add({}, ofType(type, least - 4, members)),
+          large = buckets.add({}, ofType(type, least, members));
+      int other = buckets.add({}, ofType(type, 4, members));
+      EXPECT_EQ(buckets.bucketOf(large), -1);
+      EXPECT_GE(buckets.bucketOf(small), 0) << members << " members";
+      EXPECT_EQ(buckets.bucketOf(small), buckets.bucketOf(other));
+    }
+  }
+  Buckets alone; // nothing is saved
+  EXPECT_EQ(alone.bucketOf(alone.add({}, ofType(Collective::Type::allGather, 4, 1))), -1);
+}
+
+TEST(Buckets, LayersStayApart) {
+  Buckets buckets;
+  std::vector<int> items;
+  for (int64_t layer : {0, 0, 1, -1, 1, -1}) {
+    Collective gather = ofType(Collective::Type::allGather, 8, 4);
+    gather.layer = layer;
+    items.push_back(buckets.add({}, gather));
+  }
+  for (auto [a, b] : {std::pair(0, 1), {2, 4}, {3, 5}})
+    EXPECT_EQ(buckets.members(buckets.bucketOf(items[a])).vec(), (std::vector<int>{items[a], items[b]}));
+}
+
 /// What depends on what, with the members of a bucket as one.
 struct Definition {
   std::vector<std::vector<int>> operands;
   std::vector<std::vector<int>> buckets;
   std::vector<int> bucketOf;
-  std::vector<AllReduce> reduces;
+  std::vector<Collective> reduces;
 
   bool depends(int item, int on) const {
     std::vector<bool> seen(operands.size());
@@ -67,11 +117,11 @@ struct Definition {
     return look(item);
   }
 
-  void add(std::vector<int> from, const AllReduce *reduce, int64_t limit) {
+  void add(std::vector<int> from, const Collective *reduce, int64_t limit) {
     int item = operands.size();
     operands.push_back(std::move(from));
     bucketOf.push_back(-1);
-    reduces.push_back(reduce ? *reduce : AllReduce());
+    reduces.push_back(reduce ? *reduce : Collective());
     if (!reduce || reduce->bytes >= limit)
       return;
     for (size_t b = 0; b < buckets.size(); ++b) {
@@ -104,7 +154,7 @@ TEST(Buckets, AreAsTheirDefinition) {
       std::vector<int> operands;
       for (int n = item > 0 ? random() % 3 : 0; n > 0; --n)
         operands.push_back(std::max<int>(0, item - 1 - (int)(random() % apart)));
-      AllReduce reduce = of(1 + random() % 12, random() % sorts);
+      Collective reduce = of(1 + random() % 12, random() % sorts);
       bool isReduce = random() % 2;
       expected.add(operands, isReduce ? &reduce : nullptr, limit);
       ASSERT_EQ(isReduce ? buckets.add(operands, reduce) : buckets.add(operands), item);

@@ -190,13 +190,13 @@ def main():
         graph = folder / "gpt.onnx"
         sizes = "--layers 2 --hidden 512 --heads 8 --vocab 1024 --seq 256".split()
         subprocess.run([sys.executable, ROOT / "examples/large-graphs/make_graph.py", "gpt", *sizes, "-o", graph], check=True, capture_output=True)
-        words = [graph, "--dim", "batch=64", "--cluster", "8xh100", "--mesh", "data=8", "--pin", "idx=_,_", "--pin", "targets=_,_"]
+        words = [graph, "--dim", "batch=128", "--cluster", "8xh100", "--mesh", "data=8", "--pin", "idx=_,_", "--pin", "targets=_,_"]
         best = json.loads(divisi("plan", *words, "--json"))["plans"][0]
         step = divisi("compile", *words, "--strategy", "auto", "--target", "cuda", "--emit", "planned")
         results = re.findall(r"graph\.matmul .*-> tensor<[0-9x]*xf32, #dist\.shard<(.*)>>", step)
         batched = [shard for shard in results if shard.startswith('"data"') or shard.endswith('sum "data"')]  # samples, or sums over samples
         assert len(results) > 50 and len(batched) == len(results), f"{len(batched)} of {len(results)} matmuls have shards of the batch"
-        assert best["parallelism"] == ["data"], f"{best['name']}: {best['parallelism']}"
+        assert best["parallelism"] in (["data"], ["ZeRO-3"]), f"{best['name']}: {best['parallelism']}"
         yield f"{len(results)} matmuls have shards of the batch: {best['name']} is data parallelism"
 
     models = [arguments.only] if arguments.only else MODELS

@@ -10,21 +10,25 @@ StepCollectives::StepCollectives(const Problem &problem, const Groups &groups, c
     : onDemand(problem.ops.size()), follows(expansion.versions.size()), problem(problem), groups(groups), mesh(mesh),
       plan(plan), all(expansion), ranges(expansion.versions.size()) {
   findNeeded();
+  findCrossing();
+  findFetches();
   for (auto [v, version] : llvm::enumerate(all.versions))
-    if (version.source >= 0 && needed[v])
+    if (version.source >= 0 && needed[v] && starts[v] < 0)
       (version.user >= 0 ? onDemand[version.user] : follows[version.source]).push_back(v);
   if (mesh.devices() == 1)
     return;
-  findCrossing();
   items.assign(all.versions.size(), -1);
   for (size_t t = 0; t < problem.tensors.size(); ++t)
     if (groups.maker[t] < 0)
       addFollowing(all.produced[t], -1);
   llvm::SmallVector<int> operands;
+  auto fetch = ahead.begin();
   for (size_t op = 0; op < problem.ops.size(); ++op) {
     if (groups.groupOf[op] < 0)
       continue;
     operands.clear();
+    for (; fetch != ahead.end() && fetch->start <= (int)op; ++fetch)
+      add(fetch->version, all.versions[fetch->version].user);
     for (int version : onDemand[op])
       add(version, op);
     for (int version : all.operands[op])
@@ -40,10 +44,15 @@ StepCollectives::StepCollectives(const Problem &problem, const Groups &groups, c
 
 void StepCollectives::findNeeded() {
   needed.assign(all.versions.size(), false);
+  returned = needed;
+  for (int v : all.outputs)
+    returned[v] = true;
   for (size_t i = 0; i < problem.ops.size(); ++i)
     if (groups.groupOf[i] >= 0)
-      for (int v : all.operands[i])
+      for (int v : all.operands[i]) {
         needed[v] = true;
+        returned[v] = false;
+      }
   for (auto [output, version] : llvm::zip(problem.outputs, all.outputs))
     if (!output.seldom && groups.maker[output.tensor] >= 0) // others are of the evaluation
       needed[version] = true;
@@ -76,6 +85,55 @@ int64_t StepCollectives::repeatsOf(int version) const {
   return entry.user >= 0 ? problem.ops[entry.user].repeats : problem.tensors[entry.tensor].repeats;
 }
 
+std::vector<ReshardStep> StepCollectives::stepsOf(int version) const {
+  const auto &entry = all.versions[version];
+  const Sharding &before = all.versions[entry.source].sharding;
+  return planReshard(before, crosses[version]
+                                 ? sentSharding(before, entry.sharding, problem.tensors[entry.tensor].shape, mesh)
+                                 : entry.sharding);
+}
+
+/// Whether a version is gathered of an argument's shards for one use, and in no other way.
+bool StepCollectives::isFetched(int version) const {
+  const auto &entry = all.versions[version];
+  if (entry.user < 0 || entry.source < 0 || !needed[version] || groups.maker[entry.tensor] >= 0 ||
+      all.versions[entry.source].source >= 0)
+    return false;
+  std::vector<ReshardStep> steps = stepsOf(version);
+  return !steps.empty() && llvm::all_of(steps, [](const ReshardStep &step) { return step.kind == Kind::allGather; });
+}
+
+void StepCollectives::findFetches() {
+  starts.assign(all.versions.size(), -1);
+  layers.assign(all.versions.size(), -1);
+  enum Task { once, forward, backward }; // what runs once, or for a microbatch
+  auto taskOf = [&](int op) { return problem.ops[op].repeats == 1 ? once : op <= groups.loss ? forward : backward; };
+  std::vector<step::Fetch> found;
+  double bytes[3] = {}; // by task
+  for (int op = 0; op < (int)problem.ops.size(); ++op)
+    if (groups.groupOf[op] >= 0)
+      for (int version : all.operands[op])
+        if (isFetched(version) && (ahead.empty() || ahead.back().version != version)) {
+          const auto &entry = all.versions[version];
+          found.push_back({entry.source, op, (int64_t)localBytes(problem.tensors[entry.tensor], mesh, entry.sharding)});
+          bytes[taskOf(op)] += (double)found.back().bytes;
+          ahead.push_back({op, version});
+        }
+  step::Prefetch rule;
+  int task = -1;
+  for (auto [fetch, entry] : llvm::zip(ahead, found)) {
+    if (taskOf(fetch.start) != task)
+      rule.begin((int64_t)bytes[task = taskOf(fetch.start)]);
+    layers[fetch.version] = rule.add(entry);
+    fetch.start = starts[fetch.version] = rule.startOf(layers[fetch.version]);
+  }
+}
+
+bool StepCollectives::mayCombine(int version, Kind kind) const {
+  return kind == Kind::allReduce || kind == Kind::reduceScatter ||
+         (kind == Kind::allGather && (layers[version] >= 0 || returned[version]));
+}
+
 void StepCollectives::addFollowing(int version, int operation) {
   for (int next : follows[version]) {
     add(next, operation);
@@ -86,22 +144,20 @@ void StepCollectives::addFollowing(int version, int operation) {
 void StepCollectives::add(int version, int operation) {
   const auto &entry = all.versions[version];
   const Problem::Tensor &tensor = problem.tensors[entry.tensor];
-  const Sharding &before = all.versions[entry.source].sharding;
-  const Sharding collected =
-      crosses[version] ? sentSharding(before, entry.sharding, tensor.shape, mesh) : entry.sharding;
-  int64_t local = localBytes(tensor, mesh, before);
+  int64_t local = localBytes(tensor, mesh, all.versions[entry.source].sharding);
   items[version] = items[entry.source];
   ranges[version] = {(int)entries.size(), 0};
-  for (const ReshardStep &step : planReshard(before, collected)) {
+  for (const ReshardStep &step : stepsOf(version)) {
     int64_t bytes = bytesOfStep(mesh, step, local);
     if (step.kind == Kind::slice)
       continue;
     const int64_t times = repeatsOf(version);
     entries.push_back({version, step, bytes, operation, times});
     ++ranges[version].second;
-    items[version] = step.kind == Kind::allReduce
-                         ? rule.add(items[version], {step.axes, step.reduction, tensor.elementBytes, times, bytes})
-                         : rule.add(items[version]);
+    items[version] = !mayCombine(version, step.kind)
+                         ? rule.add(items[version])
+                         : rule.add(items[version], {step.kind, step.axes, step.reduction, tensor.elementBytes, times,
+                                                     bytes, mesh.parts(step.axes), layers[version]});
     itemsOf.push_back(items[version]);
   }
 }
@@ -121,6 +177,6 @@ void StepCollectives::combine() {
     entry.bucket = numbers[bucket];
     buckets[entry.bucket].bytes += entry.bytes;
     ++buckets[entry.bucket].members;
-    buckets[entry.bucket].operation = entry.operation;
+    buckets[entry.bucket].operation = starts[entry.version] >= 0 ? starts[entry.version] : entry.operation;
   }
 }

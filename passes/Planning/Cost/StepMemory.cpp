@@ -69,7 +69,7 @@ void StepMemory::measure(Prediction &result) const {
   for (auto [v, version] : llvm::enumerate(all.versions))
     if (version.source >= 0 && collectives.needed[v]) {
       stored[v] = true;
-      born[v] = version.user >= 0 ? version.user : std::max(born[version.source], 0);
+      born[v] = version.user >= 0 ? collectives.startOf(v) : std::max(born[version.source], 0);
       if (auto list = collectives.of(v); !list.empty() && list.back().bucket >= 0)
         born[v] = std::max(born[v], collectives.bucket(list.back().bucket).operation);
       if (dies[v] >= 0)

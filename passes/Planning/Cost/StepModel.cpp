@@ -1,5 +1,6 @@
 #include "passes/Planning/Cost/StepModel.h"
 
+#include "passes/Planning/Cost/Packing.h"
 #include "passes/Planning/Cost/StepMemory.h"
 #include "step/Timeline.h"
 
@@ -44,8 +45,12 @@ public:
     for (size_t t = 0; t < problem.tensors.size(); ++t)
       if (groups.maker[t] < 0)
         spread(all.produced[t]);
-    for (Piece &piece : pieces)
+    auto fetch = collectives.fetches().begin();
+    for (Piece &piece : pieces) {
+      for (; fetch != collectives.fetches().end() && fetch->start <= piece.at; ++fetch)
+        communicate(fetch->version);
       execute(piece);
+    }
     runTimeline();
     StepMemory(problem, groups, mesh, all, collectives, {pieces, memory, copied}).measure(result);
     return std::move(result);
@@ -262,7 +267,10 @@ private:
         return *known;
       }
     }
-    int run = addRun(communicating, costs.step(collective.step, bytes));
+    double seconds = costs.step(collective.step, bytes);
+    if (collective.bucket >= 0)
+      seconds += packingSeconds(costs.cluster.device, costs.prices, collective.step.kind, (double)bytes);
+    int run = addRun(communicating, seconds);
     if (known)
       *known = run;
     return run;

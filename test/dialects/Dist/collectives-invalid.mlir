@@ -310,3 +310,72 @@ func.func @permute_unknown(%x: !x) attributes {dist.partitioned = #dist.mesh<"da
   %y = dist.permute %x by 1 over ["rows"] : !x -> !x
   return
 }
+
+// -----
+
+!x = tensor<8x4xf32>
+
+func.func @bucket_of_dims(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2>} {
+  // expected-error @+1 {{'dist.all_gathers' op constraint 3: expected as many results and dims as operands, at least one}}
+  %y = dist.all_gathers %x dims [0, 1] over ["data"] : (!x) -> tensor<16x4xf32>
+  return
+}
+
+// -----
+
+func.func @bucket_of_nothing() attributes {dist.partitioned = #dist.mesh<"data" = 2>} {
+  // expected-error @+1 {{'dist.all_gathers' op constraint 3: expected as many results and dims as operands, at least one}}
+  dist.all_gathers dims [] over ["data"] : () -> ()
+  return
+}
+
+// -----
+
+!x = tensor<8x4xf32>
+!h = tensor<8x4xf16>
+
+func.func @bucket_of_types(%x: !x, %h: !h) attributes {dist.partitioned = #dist.mesh<"data" = 2>} {
+  // expected-error @+1 {{'dist.reduce_scatters' op constraint 3: expected operands of one element type}}
+  %y:2 = dist.reduce_scatters sum dims [0, 0] over ["data"] %x, %h : (!x, !h) -> (tensor<4x4xf32>, tensor<4x4xf16>)
+  return
+}
+
+// -----
+
+!x = tensor<8x4xf32>
+
+func.func @bucket_of_shapes(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2>} {
+  // expected-error @+1 {{'dist.all_gathers' op constraint 4: expected a result of shape 'tensor<8x8xf32>', got 'tensor<16x4xf32>'}}
+  %y:2 = dist.all_gathers %x, %x dims [0, 1] over ["data"] : (!x, !x) -> (tensor<16x4xf32>, tensor<16x4xf32>)
+  return
+}
+
+// -----
+
+!x = tensor<9x4xf32>
+
+func.func @bucket_that_does_not_divide(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2>} {
+  // expected-error @+1 {{'dist.reduce_scatters' op constraint 5: dimension 0 of 'tensor<9x4xf32>' does not divide into 2 parts}}
+  %y = dist.reduce_scatters sum dims [0] over ["data"] %x : (!x) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+!x = tensor<8x4xf32>
+
+func.func @bucket_outside(%x: !x) {
+  // expected-error @+1 {{'dist.all_gathers' op constraint 1: is not in a partitioned function ('dist.partitioned')}}
+  %y = dist.all_gathers %x dims [0] over ["data"] : (!x) -> tensor<16x4xf32>
+  return
+}
+
+// -----
+
+!x = tensor<8x4xf32>
+
+func.func @bucket_over_no_axis(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2>} {
+  // expected-error @+1 {{'dist.reduce_scatters' op constraint 2: the mesh has no axis "rows", or it is named twice}}
+  %y = dist.reduce_scatters sum dims [0] over ["rows"] %x : (!x) -> tensor<4x4xf32>
+  return
+}

@@ -164,6 +164,14 @@ func.func @collectives(%x: tensor<8x4xf32>, %y: tensor<4xf32>) attributes {dist.
   %2 = dist.all_gather %x dim 1 over ["model"] : tensor<8x4xf32> -> tensor<8x16xf32>
   // CHECK: dist.reduce_scatter min dim 0 over ["data", "model"] %arg0 : tensor<8x4xf32> -> tensor<1x4xf32>
   %3 = dist.reduce_scatter min dim 0 over ["data", "model"] %x : tensor<8x4xf32> -> tensor<1x4xf32>
+  // CHECK: dist.all_gathers %arg0, %arg1 dims [1, 0] over ["model"] : (tensor<8x4xf32>, tensor<4xf32>)
+  // CHECK-SAME: -> (tensor<8x16xf32>, tensor<16xf32>)
+  %gathered:2 = dist.all_gathers %x, %y dims [1, 0] over ["model"] : (tensor<8x4xf32>, tensor<4xf32>)
+      -> (tensor<8x16xf32>, tensor<16xf32>)
+  // CHECK: dist.reduce_scatters max dims [0, 0] over ["data"] %arg0, %arg1 : (tensor<8x4xf32>, tensor<4xf32>)
+  // CHECK-SAME: -> (tensor<4x4xf32>, tensor<2xf32>)
+  %scattered:2 = dist.reduce_scatters max dims [0, 0] over ["data"] %x, %y : (tensor<8x4xf32>, tensor<4xf32>)
+      -> (tensor<4x4xf32>, tensor<2xf32>)
   // CHECK: dist.all_to_all %arg0 dim 0 to 1 over ["data"] : tensor<8x4xf32> -> tensor<16x2xf32>
   %4 = dist.all_to_all %x dim 0 to 1 over ["data"] : tensor<8x4xf32> -> tensor<16x2xf32>
   // CHECK: dist.permute %arg1 by -1 over ["model"] : tensor<4xf32> -> tensor<4xf32>

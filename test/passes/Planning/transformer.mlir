@@ -55,29 +55,31 @@
 
 // Smaller buckets: at most the parameters over the bucket's size, and one more.
 // RUN: divisi compile %s --emit planned --mesh data=4 \
-// RUN:   | divisi-opt --partition --canonicalize --cse --bucket-gradients=bucket-bytes=16384 \
+// RUN:   | divisi-opt --partition --canonicalize --cse --bucket-collectives=bucket-bytes=16384 \
 // RUN:   | %python %S/Inputs/collectives.py | FileCheck %s --check-prefix=BUCKETS
 // BUCKETS: train all_reduce data tensors: 5 for 17, 67588 bytes
 
 // ZeRO 1 and 2 (arXiv 1910.02054): instead of the sum of a gradient a reduce_scatter, and an all_gather of the
-// parameter. Norms of gradients, which are computed on demand, are summed in a separate bucket.
+// parameter, each in one bucket. Norms of gradients, which are computed on demand, are summed in a separate one.
 // RUN: divisi compile %s --emit dist --mesh data=4 --zero 1 --optimizer adam | %python %S/Inputs/collectives.py \
 // RUN:   | FileCheck %s --check-prefix=ZERO
 // RUN: divisi compile %s --emit dist --mesh data=4 --zero 2 --optimizer adam | %python %S/Inputs/collectives.py \
 // RUN:   | FileCheck %s --check-prefix=ZERO
 // ZERO: evaluate all_reduce data scalars: 1 for 1, 4 bytes
-// ZERO-NEXT: train all_gather data tensors: 16 for 16, 67584 bytes
+// ZERO-NEXT: train all_gather data tensors: 1 for 16, 67584 bytes
 // ZERO-NEXT: train all_reduce data scalars: 2 for 17, 68 bytes
-// ZERO-NEXT: train reduce_scatter data tensors: 16 for 16, 67584 bytes
+// ZERO-NEXT: train reduce_scatter data tensors: 1 for 16, 67584 bytes
 // ZERO-NOT: {{.}}
 
 // ZeRO 3: parameters are gathered where they are used, in both functions; the six weights (65,536 bytes) once more in the
-// backward pass, so that they need not be kept.
+// backward pass, so that they need not be kept. Those of a layer travel together: a matrix and the vectors before it, so that
+// the forward pass has six of them and one for the last vector, which in training goes with the first matrix of the backward
+// pass. There follow one of 16,384 bytes, and four of 8,192, less than a sixteenth of 133,120: two in a layer.
 // RUN: divisi compile %s --emit dist --mesh data=4 --zero 3 --optimizer adam | %python %S/Inputs/collectives.py \
 // RUN:   | FileCheck %s --check-prefix=ALL
-// ALL: evaluate all_gather data tensors: 16 for 16, 67584 bytes
-// ALL: train all_gather data tensors: 22 for 22, 133120 bytes
-// ALL: train reduce_scatter data tensors: 16 for 16, 67584 bytes
+// ALL: evaluate all_gather data tensors: 7 for 16, 67584 bytes
+// ALL: train all_gather data tensors: 10 for 22, 133120 bytes
+// ALL: train reduce_scatter data tensors: 1 for 16, 67584 bytes
 // ALL-NOT: {{.}}
 
 !x = tensor<4x8x32xf32>

@@ -25,9 +25,9 @@
 // RUN: divisi compile %s --emit dist --mesh data=4 --zero 1 --optimizer adam | %python %S/Inputs/collectives.py \
 // RUN:   | FileCheck %s --check-prefix=ZERO
 // ZERO: evaluate all_reduce data scalars: 1 for 1, 4 bytes
-// ZERO-NEXT: train all_gather data tensors: 2 for 2, 16384 bytes
+// ZERO-NEXT: train all_gather data tensors: 1 for 2, 16384 bytes
 // ZERO-NEXT: train all_reduce data scalars: 2 for 3, 12 bytes
-// ZERO-NEXT: train reduce_scatter data tensors: 2 for 2, 16384 bytes
+// ZERO-NEXT: train reduce_scatter data tensors: 1 for 2, 16384 bytes
 // ZERO-NOT: {{.}}
 
 // One device does not communicate.

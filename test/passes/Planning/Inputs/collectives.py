@@ -1,5 +1,5 @@
 """Counts the collectives of a partitioned program on stdin: for each function, kind and axes, the number of those with more than
-scalars, the number of tensors in all, and their bytes (operands of a reduce_scatter, results of an all_gather)."""
+scalars, the number of tensors in all, and their bytes (operands of a reduce_scatter, results of an all_gather). Buckets count as one."""
 
 import collections
 import re
@@ -21,7 +21,7 @@ function, counts = "", collections.defaultdict(lambda: [0, 0, 0])
 for line in sys.stdin:
     if match := re.search(r"func\.func @(\w+)", line):
         function = match[1]
-    if match := re.search(r"dist\.(all_\w+|reduce_scatter|permute|reshard)\b(.*?) : (.*)", line):
+    if match := re.search(r"dist\.(all_reduce|all_gather|all_to_all|reduce_scatter|permute|reshard)s?\b(.*?) : (.*)", line):
         kind, words, types = match.groups()
         before, after = types.split("->")
         tensors = list(sizes(after if kind == "all_gather" else before))

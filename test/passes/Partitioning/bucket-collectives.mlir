@@ -1,7 +1,7 @@
-// RUN: divisi-opt %s --bucket-gradients | FileCheck %s
-// RUN: divisi-opt %s --bucket-gradients=bucket-bytes=64 | FileCheck %s --check-prefix=SMALL
-// RUN: divisi-opt %s --bucket-gradients=bucket-bytes=0 | FileCheck %s --check-prefix=NONE
-// RUN: divisi-opt %s --bucket-gradients --bucket-gradients | FileCheck %s
+// RUN: divisi-opt %s --bucket-collectives | FileCheck %s
+// RUN: divisi-opt %s --bucket-collectives=bucket-bytes=64 | FileCheck %s --check-prefix=SMALL
+// RUN: divisi-opt %s --bucket-collectives=bucket-bytes=0 | FileCheck %s --check-prefix=NONE
+// RUN: divisi-opt %s --bucket-collectives --bucket-collectives | FileCheck %s
 
 #mesh = #dist.mesh<"data" = 2, "model" = 2>
 
@@ -89,17 +89,76 @@ func.func @again(%a: tensor<8xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor
   return %0#1, %1 : tensor<4xf32>, tensor<8xf32>
 }
 
-// Other collectives stay.
-// CHECK-LABEL: func.func @others
-// CHECK-NEXT: dist.reduce_scatter
-// CHECK-NEXT: dist.reduce_scatter
-// CHECK-NEXT: dist.all_gather
-func.func @others(%x: tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<16xf32>)
+// Reduce_scatters and all_gathers are combined, each kind alone, whatever dimensions they are over; other collectives stay.
+// CHECK-LABEL: func.func @scatters_and_gathers
+// CHECK-NEXT: dist.all_to_all
+// CHECK-NEXT: dist.all_to_all
+// CHECK-NEXT: %[[S:.*]]:2 = dist.reduce_scatters sum dims [0, 1] over ["data"] %arg0, %arg1 : (tensor<8xf32>, tensor<2x4xf32>) -> (tensor<4xf32>, tensor<2x2xf32>)
+// CHECK-NEXT: %[[M:.*]] = dist.reduce_scatter max dim 0 over ["data"] %arg0 :
+// CHECK-NEXT: %[[G:.*]]:2 = dist.all_gathers %arg1, %[[S]]#0 dims [1, 0] over ["data"] : (tensor<2x4xf32>, tensor<4xf32>) -> (tensor<2x8xf32>, tensor<8xf32>)
+// NONE-LABEL: func.func @scatters_and_gathers
+// NONE-COUNT-3: dist.reduce_scatter {{.*}} %{{[a-z0-9]+}} :
+// NONE-COUNT-2: dist.all_gather %{{[a-z0-9]+}} dim
+func.func @scatters_and_gathers(%x: tensor<8xf32>, %y: tensor<2x4xf32>)
+    -> (tensor<4xf32>, tensor<2x2xf32>, tensor<4xf32>, tensor<8xf32>, tensor<2x8xf32>, tensor<4x2xf32>, tensor<4x2xf32>)
     attributes {dist.partitioned = #mesh} {
+  %a = dist.all_to_all %y dim 0 to 1 over ["data"] : tensor<2x4xf32> -> tensor<4x2xf32>
+  %b = dist.all_to_all %y dim 0 to 1 over ["data"] : tensor<2x4xf32> -> tensor<4x2xf32>
   %0 = dist.reduce_scatter sum dim 0 over ["data"] %x : tensor<8xf32> -> tensor<4xf32>
-  %1 = dist.reduce_scatter sum dim 0 over ["data"] %x : tensor<8xf32> -> tensor<4xf32>
-  %2 = dist.all_gather %x dim 0 over ["data"] : tensor<8xf32> -> tensor<16xf32>
-  return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<16xf32>
+  %1 = dist.reduce_scatter sum dim 1 over ["data"] %y : tensor<2x4xf32> -> tensor<2x2xf32>
+  %2 = dist.reduce_scatter max dim 0 over ["data"] %x : tensor<8xf32> -> tensor<4xf32>
+  %3 = dist.all_gather %y dim 1 over ["data"] : tensor<2x4xf32> -> tensor<2x8xf32>
+  %4 = dist.all_gather %0 dim 0 over ["data"] : tensor<4xf32> -> tensor<8xf32>
+  return %0, %1, %2, %4, %3, %a, %b : tensor<4xf32>, tensor<2x2xf32>, tensor<4xf32>, tensor<8xf32>, tensor<2x8xf32>, tensor<4x2xf32>, tensor<4x2xf32>
+}
+
+// Of two members, copies of 128 KiB take as long as the hop that they save: those run alone.
+// CHECK-LABEL: func.func @copies
+// CHECK-NEXT: dist.reduce_scatter sum dim 0 over ["data"] %arg0 :
+// CHECK-NEXT: dist.reduce_scatter sum dim 0 over ["data"] %arg0 :
+// CHECK-NEXT: dist.all_gathers %arg1, %arg1 dims [0, 0] over ["data"] :
+func.func @copies(%x: tensor<32768xf32>, %y: tensor<16000xf32>)
+    -> (tensor<16384xf32>, tensor<16384xf32>, tensor<32000xf32>, tensor<32000xf32>) attributes {dist.partitioned = #mesh} {
+  %0 = dist.reduce_scatter sum dim 0 over ["data"] %x : tensor<32768xf32> -> tensor<16384xf32>
+  %1 = dist.reduce_scatter sum dim 0 over ["data"] %x : tensor<32768xf32> -> tensor<16384xf32>
+  %2 = dist.all_gather %y dim 0 over ["data"] : tensor<16000xf32> -> tensor<32000xf32>
+  %3 = dist.all_gather %y dim 0 over ["data"] : tensor<16000xf32> -> tensor<32000xf32>
+  return %0, %1, %2, %3 : tensor<16384xf32>, tensor<16384xf32>, tensor<32000xf32>, tensor<32000xf32>
+}
+
+// State that is gathered ahead of its use stays in its layer.
+// CHECK-LABEL: func.func @layers
+// CHECK-NEXT: dist.all_gathers %arg0, %arg1 dims [0, 0] over ["data"] {layer = 0 : i64} :
+// CHECK-NEXT: dist.all_gathers %arg0, %arg0 dims [0, 0] over ["data"] {layer = 1 : i64} :
+func.func @layers(%x: tensor<8xf32>, %y: tensor<4xf32>) -> (tensor<16xf32>, tensor<8xf32>, tensor<16xf32>, tensor<16xf32>)
+    attributes {dist.partitioned = #mesh} {
+  %0 = dist.all_gather %x dim 0 over ["data"] {layer = 0, use = 0} : tensor<8xf32> -> tensor<16xf32>
+  %1 = dist.all_gather %y dim 0 over ["data"] {layer = 0, use = 1} : tensor<4xf32> -> tensor<8xf32>
+  %2 = dist.all_gather %x dim 0 over ["data"] {layer = 1, use = 2} : tensor<8xf32> -> tensor<16xf32>
+  %3 = dist.all_gather %x dim 0 over ["data"] {layer = 1, use = 3} : tensor<8xf32> -> tensor<16xf32>
+  return %0, %1, %2, %3 : tensor<16xf32>, tensor<8xf32>, tensor<16xf32>, tensor<16xf32>
+}
+
+// What operations wait for is gathered alone; of what is only returned, the gathers over each axis are combined.
+// CHECK-LABEL: func.func @waits
+// CHECK-NEXT: dist.all_gather %arg0 dim 0
+// CHECK-NEXT: dist.all_gather %arg1 dim 0
+// CHECK-NEXT: %[[A:.*]]:2 = dist.all_gathers %arg0, %arg1 dims [0, 0] over ["model"]
+// CHECK-NEXT: %[[B:.*]]:2 = dist.all_gathers %[[A]]#0, %[[A]]#1 dims [0, 0] over ["data"]
+// CHECK-NEXT: graph.neg
+// CHECK-NEXT: graph.neg
+// CHECK-NEXT: return %{{.*}}, %{{.*}}, %[[B]]#0, %[[B]]#1
+func.func @waits(%x: tensor<8xf32>, %y: tensor<4xf32>) -> (tensor<16xf32>, tensor<8xf32>, tensor<32xf32>, tensor<16xf32>)
+    attributes {dist.partitioned = #mesh} {
+  %0 = dist.all_gather %x dim 0 over ["data"] : tensor<8xf32> -> tensor<16xf32>
+  %1 = dist.all_gather %y dim 0 over ["data"] : tensor<4xf32> -> tensor<8xf32>
+  %2 = dist.all_gather %x dim 0 over ["model"] : tensor<8xf32> -> tensor<16xf32>
+  %3 = dist.all_gather %2 dim 0 over ["data"] : tensor<16xf32> -> tensor<32xf32>
+  %4 = dist.all_gather %y dim 0 over ["model"] : tensor<4xf32> -> tensor<8xf32>
+  %5 = dist.all_gather %4 dim 0 over ["data"] : tensor<8xf32> -> tensor<16xf32>
+  %6 = graph.neg %0 : tensor<16xf32>
+  %7 = graph.neg %1 : tensor<8xf32>
+  return %6, %7, %3, %5 : tensor<16xf32>, tensor<8xf32>, tensor<32xf32>, tensor<16xf32>
 }
 
 // The sum of a sum.
