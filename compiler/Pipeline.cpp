@@ -240,6 +240,7 @@ void compiler::addExecPipeline(OpPassManager &pm, bool forGpu, bool epilogues) {
   function.addPass(codegen::createSplitReductionsPass({forGpu}));
   function.addPass(identity::createCseAcrossNodesPass());
   function.addPass(codegen::createFormKernelsPass({forGpu}));
+  function.addPass(codegen::createOrderUpdatesPass({forGpu}));
   pm.addPass(codegen::createPlaceAwaitsPass());
   if (forGpu)
     pm.nest<func::FuncOp>().addPass(codegen::createBatchKernelsPass());

@@ -100,10 +100,30 @@ def FormKernelsPass : Pass<"form-kernels", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::divisi::exec::ExecDialect", "::divisi::graph::GraphDialect"];
 }
 
+def OrderUpdatesPass : Pass<"order-updates", "::mlir::func::FuncOp"> {
+  let summary = "Moves the updates of parameters behind their gradients";
+  let description = [{
+    Runs after form-kernels. Kernels and calls from the first update on move to where their operands are computed and nothing reads
+    the old state any more, so that a gradient's memory is free again at once (the rule: step/UpdateOrder.h). Updates that wait
+    for all gradients (gradient clipping, loss scaling) stay at the end. So do all of a step in microbatches, whose updates are a
+    task of their own, and all of a partitioned step, whose last collectives run beside them.
+
+    ```mlir
+    %dw2 = exec.call graph.matmul {transpose_lhs} (%h, %dy)
+    %dh = exec.call graph.matmul {transpose_rhs} (%dy, %w2)
+    %dw1 = exec.call graph.matmul {transpose_lhs} (%x, %dh)
+    %w2.new = exec.kernel rows 4096(%w2, %dw2) // moves here: before %dw1
+    %w1.new = exec.kernel rows 4096(%w1, %dw1)
+    ```
+  }];
+  let options = [Option<"forGpu", "for-gpu", "bool", "false", "move updates in groups, each of which is one launch">];
+  let dependentDialects = ["::divisi::exec::ExecDialect"];
+}
+
 def BatchKernelsPass : Pass<"batch-kernels", "::mlir::func::FuncOp"> {
   let summary = "Batches kernels that a GPU runs in one launch";
   let description = [{
-    Runs after place-awaits. Consecutive elementwise kernels that do not depend on each other and share only scalars (an
+    Runs after order-updates and place-awaits. Consecutive elementwise kernels that do not depend on each other and share only scalars (an
     optimizer's updates of many parameters) get the same `batch`: they are one launch, in which each has its own blocks.
     assign-buffers lets their values be live at the same time.
   }];

@@ -240,9 +240,9 @@ private:
     result.launches.assign(problem.ops.size(), 0);
     bool before = false;
     for (const FusedProblem::Item &item : result.items) {
-      bool update = result.forGpu && item.elements && groups.late[item.home()];
-      result.launches[item.home()] += !(update && before) && !item.epilogue;
-      before = update;
+      const bool batched = result.batched(item, groups);
+      result.launches[item.home()] += !(batched && before) && !item.epilogue;
+      before = batched;
     }
   }
 

@@ -34,9 +34,13 @@ struct FusedProblem {
   std::vector<bool> kept;   // by tensor: produced in the forward pass and read from memory in the backward pass
   std::vector<llvm::SmallVector<int, 2>> readsOf; // by operation: operands that items read for it, once for each item
 
-  /// By operation: the number of items with this home that are launched by themselves. On GPUs, consecutive updates of
-  /// parameters share a launch (codegen/Kernels/BatchKernels.cpp).
+  /// By operation: the number of items with this home that are launched by themselves.
   std::vector<int> launches;
+  /// Whether an item shares a launch with the one before it if both do: on GPUs, updates of parameters
+  /// (codegen/Kernels/BatchKernels.cpp).
+  bool batched(const Item &item, const Groups &groups) const {
+    return forGpu && item.elements && groups.late[item.home()];
+  }
 
   /// Of the training step (without operations that only some steps need), or of the evaluation. `groups` has the end of the
   /// forward pass and the operations of the update.

@@ -26,6 +26,7 @@ import accumulation_plans  # noqa: E402
 import pipeline_plans  # noqa: E402
 import plan_files  # noqa: E402
 import traffic  # noqa: E402
+import update_plans  # noqa: E402
 from plan_files import loss_flags  # noqa: E402
 from planner import GB, HAND_PLANS, HERE, NVLINK, Planner, axes_of, place_of, told  # noqa: E402
 
@@ -546,6 +547,7 @@ def memory_of_microbatches_foreseen(p):
 
 CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, same_kernels, decoders_by_operator, fewer_devices, tiny_models,
          experts, other_batches, bounds, memory_foreseen, memory_on_cpus_foreseen, memory_of_microbatches_foreseen, same_bytes, same_steps, zero_in_buckets, same_steps_of_all, weights_missing, nothing_fits, plans_given_back, *plan_files.CASES, *accumulation_plans.CASES,
+         *update_plans.CASES,
          *pipeline_plans.CASES,
          never_worse]
 LONG = ("never_worse", "memory_of_microbatches", "pipelines_when_memory", "parts_of_pipelines", "of_all")  # parts of the names of cases

@@ -96,7 +96,7 @@ void StepMemory::measure(Prediction &result) const {
     if (tensor.splat || dies[v] < 0 || !stored[v] || place[v] != (int)v)
       continue; // lives in kernels, or in the place of another
     if (renews[version.tensor] && dies[v] == (int)end && born[v] >= 0 && !copied[v])
-      dies[v] = born[v]; // takes the place of the old state
+      continue; // takes the place of the old state
     live.add(std::max(born[v], 0), std::max({dies[v], born[v], 0}), bytes);
   }
   for (const Piece &piece : pieces)
@@ -106,8 +106,10 @@ void StepMemory::measure(Prediction &result) const {
   if (at < 0)
     return;
   result.memory.transient = bytes;
-  result.memory.operation = std::min<int>(at, end - 1);
-  at = result.memory.operation;
+  at = std::min<int>(at, end - 1);
+  if (auto there = llvm::find_if(pieces, [&](const Piece &piece) { return piece.at == at; }); there != pieces.end())
+    at = *llvm::max_element(there->ops); // an update may be there instead of the operation of this number
+  result.memory.operation = at;
   result.memory.phase = at <= groups.loss ? Prediction::forward
                         : groups.late[at] ? Prediction::update
                                           : Prediction::backward;

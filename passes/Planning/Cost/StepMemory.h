@@ -13,6 +13,7 @@ struct Piece {
   int launches = 1;
   int64_t workspace = 0; // bytes
   bool call = false;
+  bool batched = false;        // shares a launch with the one before it, if that does, too
   std::optional<double> apart; // of an epilogue: bytes that it reads and writes although its call has them at hand
   int at = -1;
   double seconds = 0;

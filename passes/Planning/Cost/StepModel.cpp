@@ -3,6 +3,7 @@
 #include "passes/Planning/Cost/Packing.h"
 #include "passes/Planning/Cost/StepMemory.h"
 #include "step/Timeline.h"
+#include "step/UpdateOrder.h"
 
 #include <numeric>
 #include <optional>
@@ -40,6 +41,7 @@ public:
     for (const FusedProblem::Item &item : fused.items)
       addPieces(item);
     llvm::stable_sort(pieces, [](const Piece &a, const Piece &b) { return a.at < b.at; });
+    moveUpdates();
     addCopies();
     timePieces();
     for (size_t t = 0; t < problem.tensors.size(); ++t)
@@ -155,6 +157,7 @@ private:
       bool last = p + 1 == parts.size();
       piece.launches = last && fused.launches[item.home()] == 0 ? 0 : 1;
       piece.call = item.call;
+      piece.batched = last && fused.batched(item, groups);
       piece.at = last ? item.at : *llvm::max_element(piece.ops);
       for (int v : piece.reads)
         piece.work.bytes += bytesOf(v);
@@ -166,6 +169,49 @@ private:
   static void addUnique(llvm::SmallVectorImpl<int> &list, int entry) {
     if (!llvm::is_contained(list, entry))
       list.push_back(entry);
+  }
+
+  /// Updates run where the program runs them (codegen/Kernels/OrderUpdates.cpp).
+  void moveUpdates() {
+    if (mesh.devices() > 1 || llvm::any_of(problem.ops, [](const Problem::Op &op) { return op.repeats > 1; }))
+      return;
+    std::vector<step::OrderedItem> items(pieces.size());
+    std::vector<int> writer(all.versions.size(), -1); // pieces
+    std::vector<int64_t> bytes(all.versions.size());
+    for (auto [p, piece] : llvm::enumerate(pieces)) {
+      items[p].call = piece.call;
+      for (int v : piece.reads) {
+        items[p].reads.push_back(v);
+        if (auto viewed = memory.find(v); viewed != memory.end())
+          items[p].reads.append(viewed->second.begin(), viewed->second.end());
+      }
+      items[p].writes.assign(piece.writes.begin(), piece.writes.end());
+      for (int v : piece.writes) {
+        writer[v] = p;
+        bytes[v] = bytesOf(v);
+      }
+    }
+    for (auto [output, version] : llvm::zip(problem.outputs, all.outputs)) {
+      bytes[version] = 0;
+      if (output.state < 0 || output.seldom || writer[version] < 0)
+        continue;
+      const Problem::Role role = problem.tensors[output.state].role;
+      items[writer[version]].renews.push_back(all.produced[output.state]);
+      items[writer[version]].trains |= role == Problem::Role::parameter || role == Problem::Role::moment;
+    }
+    std::vector<Piece> moved;
+    for (int p : step::sortBehind(step::orderUpdates(items, bytes, fused.forGpu))) {
+      const int at = pieces[moved.size()].at; // the positions stay, and others have them
+      moved.push_back(pieces[p]);
+      moved.back().at = at;
+    }
+    pieces = std::move(moved);
+    bool before = false;
+    for (Piece &piece : pieces) {
+      if (piece.batched)
+        piece.launches = !before;
+      before = piece.batched;
+    }
   }
 
   /// Renewed states that cannot be computed in the place of the old one: they are copied there at the end, as
