@@ -133,8 +133,39 @@ private:
 };
 } // namespace
 
+/// The most bytes that live at once in this order: of an item those that it writes, and what a later one reads.
+static int64_t peakOf(llvm::ArrayRef<OrderedItem> items, llvm::ArrayRef<int64_t> bytes, llvm::ArrayRef<int> order) {
+  std::vector<int> last(bytes.size(), -1); // by buffer: the position of its last reader or writer
+  for (auto [at, item] : llvm::enumerate(order)) {
+    for (int buffer : items[item].reads)
+      last[buffer] = at;
+    for (int buffer : items[item].writes)
+      last[buffer] = at;
+  }
+  std::vector<int64_t> ends(order.size()); // by position: bytes that are free after it
+  for (size_t buffer = 0; buffer < bytes.size(); ++buffer)
+    if (last[buffer] >= 0)
+      ends[last[buffer]] += bytes[buffer];
+  std::vector<bool> lives(bytes.size());
+  int64_t live = 0, peak = 0;
+  for (auto [at, item] : llvm::enumerate(order)) {
+    for (int buffer : items[item].writes)
+      if (!lives[buffer]) {
+        lives[buffer] = true;
+        live += bytes[buffer];
+      }
+    peak = std::max(peak, live);
+    live -= ends[at];
+  }
+  return peak;
+}
+
 std::vector<int> step::orderUpdates(llvm::ArrayRef<OrderedItem> items, llvm::ArrayRef<int64_t> bytes, bool forGpu) {
-  return UpdateOrder(items, bytes).run(forGpu);
+  std::vector<int> stays(items.size());
+  std::iota(stays.begin(), stays.end(), 0);
+  std::vector<int> behind = UpdateOrder(items, bytes).run(forGpu);
+  // What an update computes on its way may be more than the gradient that it frees.
+  return peakOf(items, bytes, sortBehind(behind)) <= peakOf(items, bytes, stays) ? behind : stays;
 }
 
 std::vector<int> step::sortBehind(llvm::ArrayRef<int> behind) {

@@ -20,7 +20,8 @@ struct OrderedItem {
 /// the first update of a parameter on, moves behind the last item that it depends on, so that the gradient's memory is
 /// free again. It depends on what it reads, and on the readers of the state that it renews. On GPUs updates move in
 /// groups, each of a thirty-second of the gradients' bytes (at least those of a bucket, step/Buckets.h), so that a
-/// group is one launch.
+/// group is one launch. Nothing moves if more bytes would then live at once, as where an update computes large values on
+/// its way beside the activations of the backward pass.
 ///
 /// `items`: those of one function, in program order. `bytes`: by buffer, those that are free when nothing reads it any
 /// more; 0 of arguments, constants and results. Returns, by item, the item behind which it runs: itself if it does not

@@ -110,7 +110,7 @@ struct SplitMicrobatchesPass : impl::SplitMicrobatchesPassBase<SplitMicrobatches
       for (auto function : getOperation().getOps<func::FuncOp>()) {
         if (whole && function.getName() == "train" && function.getOps<graph::AccumulateOp>().empty()) {
           function.emitError("a step that works on the whole batch needs to know where its backward pass ends: compile "
-                             "from the model on, write the dump again, or give make-train mark-gradients");
+                             "from the model on, or write the dump again");
           return signalPassFailure();
         }
         keepWhole(function);

@@ -50,6 +50,19 @@ TEST(UpdateOrder, ANormForTheLogMovesWithTheUpdate) {
   EXPECT_EQ(sortBehind(step.order()), (std::vector<int>{0, 1, 2, 4, 5, 3, 6}));
 }
 
+TEST(UpdateOrder, NothingMovesWhereAnUpdatesOwnValuesRaiseThePeak) {
+  TwoLayers step;
+  step.bytes.push_back(0);
+  step.items.insert(step.items.begin() + 4, {{4}, {8}, {}, true}); // orthogonalizes the gradient of weight 1
+  step.items[5].reads.push_back(8);
+  EXPECT_EQ(sortBehind(step.order()), (std::vector<int>{0, 1, 2, 4, 5, 3, 6}));
+  step.bytes[2] = 0;  // at the end 20, 20 and 40 bytes; beside the gradient of the activation 20, 200 and 40
+  step.bytes[5] = 200;
+  step.bytes[8] = 40;
+  step.items[6].reads.push_back(4); // nothing is freed by the first update
+  EXPECT_TRUE(llvm::is_sorted(sortBehind(step.order())));
+}
+
 TEST(UpdateOrder, ScalarsRunBeforeTheirFirstReader) {
   TwoLayers step;
   step.bytes.push_back(4);
