@@ -152,9 +152,9 @@ LogicalResult Compilation::toTrain() {
 /// Splits the step into microbatches and plans it, where something of it is asked for.
 LogicalResult Compilation::toPlanned() {
   if (level < Level::planned && request.target >= Level::planned) {
-    if (!microbatches.any() && !request.devices.pipelines)
+    if (!microbatches.any() && !request.devices.pipelines) {
       pipelining::unmarkGradients(*model.module); // of a dump
-    if (microbatches.any() && !isSplit && !request.devices.pipelines) {
+    } else if (!isSplit && !request.devices.pipelines) {
       if (failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); })))
         return failure();
       plan.model = planning::hashOfModel(*model.module);

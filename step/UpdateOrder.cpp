@@ -1,6 +1,7 @@
 #include "step/UpdateOrder.h"
 
 #include "step/Buckets.h"
+#include "step/Liveness.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -133,31 +134,22 @@ private:
 };
 } // namespace
 
-/// The most bytes that live at once in this order: of an item those that it writes, and what a later one reads.
-static int64_t peakOf(llvm::ArrayRef<OrderedItem> items, llvm::ArrayRef<int64_t> bytes, llvm::ArrayRef<int> order) {
-  std::vector<int> last(bytes.size(), -1); // by buffer: the position of its last reader or writer
+/// The most bytes that live at once in this order.
+static double peakOf(llvm::ArrayRef<OrderedItem> items, llvm::ArrayRef<int64_t> bytes, llvm::ArrayRef<int> order) {
+  std::vector<int> born(bytes.size(), -1), dies(bytes.size(), -1); // by buffer
   for (auto [at, item] : llvm::enumerate(order)) {
     for (int buffer : items[item].reads)
-      last[buffer] = at;
-    for (int buffer : items[item].writes)
-      last[buffer] = at;
+      dies[buffer] = at;
+    for (int buffer : items[item].writes) {
+      born[buffer] = born[buffer] < 0 ? at : born[buffer];
+      dies[buffer] = at;
+    }
   }
-  std::vector<int64_t> ends(order.size()); // by position: bytes that are free after it
+  Liveness live(order.size());
   for (size_t buffer = 0; buffer < bytes.size(); ++buffer)
-    if (last[buffer] >= 0)
-      ends[last[buffer]] += bytes[buffer];
-  std::vector<bool> lives(bytes.size());
-  int64_t live = 0, peak = 0;
-  for (auto [at, item] : llvm::enumerate(order)) {
-    for (int buffer : items[item].writes)
-      if (!lives[buffer]) {
-        lives[buffer] = true;
-        live += bytes[buffer];
-      }
-    peak = std::max(peak, live);
-    live -= ends[at];
-  }
-  return peak;
+    if (born[buffer] >= 0)
+      live.add(born[buffer], dies[buffer], bytes[buffer]);
+  return live.peak().bytes;
 }
 
 std::vector<int> step::orderUpdates(llvm::ArrayRef<OrderedItem> items, llvm::ArrayRef<int64_t> bytes, bool forGpu) {
