@@ -32,8 +32,8 @@ static llvm::orc::SymbolMap services(llvm::orc::LLJIT &jit) {
   auto add = [&](StringRef name, auto *function) {
     map[jit.mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(function), llvm::JITSymbolFlags::Exported};
   };
-#define DIVISI_ADD(service) add(#service, &service);
-  DIVISI_SERVICES(DIVISI_ADD)
+#define DIVISI_ADD(service, ...) add("divisi_" #service, &divisi_##service);
+  DIVISI_SERVICES(DIVISI_ADD) DIVISI_CALLS(DIVISI_ADD)
 #undef DIVISI_ADD
   return map;
 }

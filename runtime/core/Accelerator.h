@@ -86,12 +86,10 @@ public:
   }
 
   virtual void launch(const DivisiKernel &kernel, void *const *buffers) = 0;
-  virtual void copy(const DivisiCopy &params, void *const *buffers) = 0;
-  virtual void gemm(const DivisiGemm &params, void *const *buffers) = 0;
-  virtual void gemmEpilogue(const DivisiGemmEpilogue &params, void *const *buffers) = 0;
-  virtual void conv(ConvKind kind, const DivisiConv &params, void *const *buffers) = 0;
-  virtual void attention(AttentionKind kind, const DivisiAttention &params, void *const *buffers) = 0;
-  virtual void topK(const DivisiTopK &params, void *const *buffers) = 0;
+  /// A method for each library call: gemm for divisi_gemm.
+#define DIVISI_METHOD(name, Block) virtual void name(const Block &params, void *const *buffers) = 0;
+  DIVISI_CALLS(DIVISI_METHOD)
+#undef DIVISI_METHOD
 
 protected:
   Accelerator() = default;

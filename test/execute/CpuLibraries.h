@@ -21,23 +21,10 @@ public:
   void upload(uint64_t, const char *, size_t) override {}
   void download(uint64_t, char *, size_t) override {}
   void wait() override {}
-  void copy(const DivisiCopy &params, void *const *buffers) override { divisi_copy(&cpu, &params, buffers); }
-  void gemm(const DivisiGemm &params, void *const *buffers) override { divisi_gemm(&cpu, &params, buffers); }
-  void gemmEpilogue(const DivisiGemmEpilogue &params, void *const *buffers) override {
-    divisi_gemm_epilogue(&cpu, &params, buffers);
-  }
-  void conv(runtime::ConvKind kind, const DivisiConv &params, void *const *buffers) override {
-    using runtime::ConvKind;
-    auto *service = kind == ConvKind::Forward     ? divisi_conv_forward
-                    : kind == ConvKind::InputGrad ? divisi_conv_input_grad
-                                                  : divisi_conv_filter_grad;
-    service(&cpu, &params, buffers);
-  }
-  void attention(runtime::AttentionKind kind, const DivisiAttention &params, void *const *buffers) override {
-    auto *service = kind == runtime::AttentionKind::Forward ? divisi_attention : divisi_attention_grad;
-    service(&cpu, &params, buffers);
-  }
-  void topK(const DivisiTopK &params, void *const *buffers) override { divisi_top_k(&cpu, &params, buffers); }
+#define DIVISI_METHOD(name, Block)                                                                                     \
+  void name(const Block &params, void *const *buffers) override { divisi_##name(&cpu, &params, buffers); }
+  DIVISI_CALLS(DIVISI_METHOD)
+#undef DIVISI_METHOD
 
   int64_t launches = 0; ///< so far
 

@@ -5,10 +5,11 @@
 
 using namespace divisi::runtime;
 
-static void run(DivisiContext *context, AttentionKind kind, const DivisiAttention *params, void *const *buffers) {
+static void run(DivisiContext *context, AttentionKind kind, decltype(&Accelerator::attention) onDevice,
+                const DivisiAttention *params, void *const *buffers) {
   guarded(context, "attention", [&] {
     if (context->accelerator)
-      return context->accelerator->attention(kind, *params, buffers);
+      return (context->accelerator->*onDevice)(*params, buffers);
     prepareBlas(context);
     AttentionCall call(kind, *params, buffers);
     int64_t heads = params->batch * params->heads, threads = context->threads;
@@ -29,8 +30,8 @@ static void run(DivisiContext *context, AttentionKind kind, const DivisiAttentio
 }
 
 void divisi_attention(DivisiContext *context, const DivisiAttention *params, void *const *buffers) {
-  run(context, AttentionKind::Forward, params, buffers);
+  run(context, AttentionKind::Forward, &Accelerator::attention, params, buffers);
 }
 void divisi_attention_grad(DivisiContext *context, const DivisiAttention *params, void *const *buffers) {
-  run(context, AttentionKind::Gradient, params, buffers);
+  run(context, AttentionKind::Gradient, &Accelerator::attention_grad, params, buffers);
 }

@@ -81,10 +81,11 @@ void check(const DivisiConv &c) {
     throw std::runtime_error(concat(c.groups, " groups do not divide the channels"));
 }
 
-void run(DivisiContext *context, ConvKind kind, const DivisiConv *params, void *const *buffers) {
+void run(DivisiContext *context, ConvKind kind, decltype(&Accelerator::conv_forward) onDevice, const DivisiConv *params,
+         void *const *buffers) {
   guarded(context, "convolution", [&] {
     if (context->accelerator)
-      return context->accelerator->conv(kind, *params, buffers);
+      return (context->accelerator->*onDevice)(*params, buffers);
     auto &entry = context->cache[{static_cast<int>(kind), params}];
     if (!entry) {
       check(*params);
@@ -96,11 +97,11 @@ void run(DivisiContext *context, ConvKind kind, const DivisiConv *params, void *
 } // namespace
 
 void divisi_conv_forward(DivisiContext *context, const DivisiConv *params, void *const *buffers) {
-  run(context, ConvKind::Forward, params, buffers);
+  run(context, ConvKind::Forward, &Accelerator::conv_forward, params, buffers);
 }
 void divisi_conv_input_grad(DivisiContext *context, const DivisiConv *params, void *const *buffers) {
-  run(context, ConvKind::InputGrad, params, buffers);
+  run(context, ConvKind::InputGrad, &Accelerator::conv_input_grad, params, buffers);
 }
 void divisi_conv_filter_grad(DivisiContext *context, const DivisiConv *params, void *const *buffers) {
-  run(context, ConvKind::FilterGrad, params, buffers);
+  run(context, ConvKind::FilterGrad, &Accelerator::conv_filter_grad, params, buffers);
 }

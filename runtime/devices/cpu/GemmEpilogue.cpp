@@ -193,7 +193,7 @@ void divisi_gemm_epilogue(DivisiContext *context, const DivisiGemmEpilogue *para
     const DivisiGemmEpilogue &p = *params;
     check(p);
     if (context->accelerator)
-      return context->accelerator->gemmEpilogue(p, buffers);
+      return context->accelerator->gemm_epilogue(p, buffers);
     void *const operands[] = {buffers[0], buffers[1], buffers[p.has_operand ? 3 : 2]};
     multiplyOnCpu(context, productOf(p), operands, params);
     if (p.m > 0 && p.n > 0)

@@ -68,7 +68,7 @@ void divisi_top_k(DivisiContext *context, const DivisiTopK *params, void *const 
     if (params->k < 0 || params->k > params->extent)
       throw std::runtime_error(concat("cannot take ", params->k, " of ", params->extent, " values"));
     if (context->accelerator)
-      return context->accelerator->topK(*params, buffers);
+      return context->accelerator->top_k(*params, buffers);
     switch (params->width) {
     case 1:
       return topK<uint8_t>(context, *params, buffers);

@@ -108,7 +108,6 @@ typedef struct DivisiGemm {
   int64_t tf32;       /* operands in F32 may be rounded to TF32 */
   int64_t workspace;  /* bytes */
 } DivisiGemm;
-void divisi_gemm(DivisiContext *context, const DivisiGemm *params, void *const *buffers);
 
 /* A GEMM x = op(a) op(b) of dense row-major matrices, op(a) m x k and op(b) k x n, with an epilogue:
  *   BIAS, RELU, GELU (its tanh approximation): c = f(x + operand), with a bias operand[n]. The second result is for the
@@ -135,7 +134,6 @@ typedef struct DivisiGemmEpilogue {
   int64_t has_operand, has_second;
   int64_t workspace; /* bytes */
 } DivisiGemmEpilogue;
-void divisi_gemm_epilogue(DivisiContext *context, const DivisiGemmEpilogue *params, void *const *buffers);
 
 /* Convolution family over 1 to 3 spatial dimensions.
  * forward (x, w, y): y = conv(x, w); input_grad (dy, w, dx); filter_grad (x, dy, dw).
@@ -150,9 +148,6 @@ typedef struct DivisiConv {
   int64_t tf32; /* as in DivisiGemm */
   int64_t workspace; /* bytes */
 } DivisiConv;
-void divisi_conv_forward(DivisiContext *context, const DivisiConv *params, void *const *buffers);
-void divisi_conv_input_grad(DivisiContext *context, const DivisiConv *params, void *const *buffers);
-void divisi_conv_filter_grad(DivisiContext *context, const DivisiConv *params, void *const *buffers);
 
 /* Attention on 16-bit numbers, accumulated in F32. For each of batch * heads, with S = scale * q k^T + bias, where
  * causal attention masks the keys behind the query's own index:
@@ -169,8 +164,6 @@ typedef struct DivisiAttention {
   int64_t type;  /* of all but bias and stats */
   int64_t workspace; /* bytes; if a library needs more, the runtime allocates it */
 } DivisiAttention;
-void divisi_attention(DivisiContext *context, const DivisiAttention *params, void *const *buffers);
-void divisi_attention_grad(DivisiContext *context, const DivisiAttention *params, void *const *buffers);
 
 /* The k largest (or smallest) of each run along the middle dimension of [outer, extent, inner], sorted; equal values
  * keep the order of their indices. Buffers: x, values [outer, k, inner], indices (int64) of the same shape. `width` is
@@ -178,13 +171,11 @@ void divisi_attention_grad(DivisiContext *context, const DivisiAttention *params
 typedef struct DivisiTopK {
   int64_t outer, extent, inner, k, largest, kind, width;
 } DivisiTopK;
-void divisi_top_k(DivisiContext *context, const DivisiTopK *params, void *const *buffers);
 
 /* Copies `bytes` bytes. Buffers: source, destination. */
 typedef struct DivisiCopy {
   int64_t bytes;
 } DivisiCopy;
-void divisi_copy(DivisiContext *context, const DivisiCopy *params, void *const *buffers);
 
 /* Communication between the ranks of a mesh (manifest: `mesh`). A group is the ranks that differ only in their indices
  * along `axes`; its members are ordered by these indices, the first axis major. A collective has one or more parts,
@@ -261,12 +252,19 @@ typedef struct DivisiAwait {
 } DivisiAwait;
 void divisi_await(DivisiContext *context, const DivisiAwait *params, void *const *buffers);
 
-/* All services, for linking them by name. */
+/* What a device computes with a parameter block: each call(name, Block) is a service divisi_name. */
+#define DIVISI_CALLS(call)                                                                                             \
+  call(copy, DivisiCopy) call(gemm, DivisiGemm) call(gemm_epilogue, DivisiGemmEpilogue)                                \
+  call(conv_forward, DivisiConv) call(conv_input_grad, DivisiConv) call(conv_filter_grad, DivisiConv)                  \
+  call(attention, DivisiAttention) call(attention_grad, DivisiAttention) call(top_k, DivisiTopK)
+#define DIVISI_DECLARE(name, Block)                                                                                    \
+  void divisi_##name(DivisiContext *context, const Block *params, void *const *buffers);
+DIVISI_CALLS(DIVISI_DECLARE)
+#undef DIVISI_DECLARE
+
+/* All other services. */
 #define DIVISI_SERVICES(service)                                                                                       \
-  service(divisi_wants) service(divisi_launch) service(divisi_copy) service(divisi_gemm)                               \
-  service(divisi_gemm_epilogue) service(divisi_conv_forward) service(divisi_conv_input_grad)                           \
-  service(divisi_conv_filter_grad) service(divisi_attention) service(divisi_attention_grad) service(divisi_top_k)      \
-  service(divisi_collective) service(divisi_send) service(divisi_receive) service(divisi_await)
+  service(wants) service(launch) service(collective) service(send) service(receive) service(await)
 
 #ifdef __cplusplus
 }
