@@ -13,7 +13,9 @@ separate_arguments(DIVISI_LLVM_DEFINITIONS NATIVE_COMMAND ${LLVM_DEFINITIONS})
 add_library(DivisiOptions INTERFACE)
 target_include_directories(DivisiOptions INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
 target_compile_options(DivisiOptions INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers
-  -Wno-restrict) # GCC 12 reports std::string's own copies (PR 105651)
+  -Wno-unused-parameter # code that tblgen writes
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> # GCC 12 reports std::string's own copies (PR 105651)
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>) # libstdc++ 12's stable_sort calls what C++17 deprecates
 if(DIVISI_ASSERTIONS)
   target_compile_options(DivisiOptions INTERFACE -UNDEBUG)
 endif()
@@ -34,7 +36,6 @@ endif()
 add_library(DivisiCompilerOptions INTERFACE)
 target_link_libraries(DivisiCompilerOptions INTERFACE DivisiOptions)
 target_include_directories(DivisiCompilerOptions SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
-target_compile_options(DivisiCompilerOptions INTERFACE -Wno-unused-parameter) # generated code
 target_compile_definitions(DivisiCompilerOptions INTERFACE ${DIVISI_LLVM_DEFINITIONS})
 # mlir_tablegen looks for included .td files here.
 include_directories(${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})

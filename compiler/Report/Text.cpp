@@ -128,7 +128,7 @@ static void printTables(const json::Object &report, size_t most, bool hasTop, ll
   const json::Object &cluster = *report.getObject("cluster");
   out << text(report, "model") << " on " << text(cluster, "name") << ": " << (int64_t)number(cluster, "devices")
       << " x " << text(cluster, "device") << ", " << scaled(number(cluster, "memory"), "B") << " each";
-  if (llvm::StringRef calibration = text(cluster, "calibration"); !calibration.empty())
+  if (std::string calibration = text(cluster, "calibration"); !calibration.empty())
     out << ", measured (calibration " << calibration << ")";
   out << "\n";
   if (!list(report, "plans").empty())

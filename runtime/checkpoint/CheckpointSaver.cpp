@@ -3,8 +3,10 @@
 #include "runtime/checkpoint/Shards.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/core/Json.h"
+#include "runtime/core/Launch.h"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <sys/resource.h>
@@ -86,17 +88,19 @@ void CheckpointSaver::copyState() {
     end += (bytes + 63) / 64 * 64;
   }
   copy.resize(end);
-#pragma omp parallel for schedule(dynamic)
-  for (size_t i = 0; i < shards.size(); ++i) {
-    auto width = static_cast<size_t>(widthOf(shards[i].state->dtype));
-    const char *from = arena.at(*shards[i].state);
-    char *to = copy.data() + tensors[i].offset;
-    shards[i].slice.forEachRun([&](int64_t, int64_t here, int64_t count) {
-      size_t bytes = static_cast<size_t>(count) * width;
-      std::memcpy(to, from + static_cast<size_t>(here) * width, bytes);
-      to += bytes;
-    });
-  }
+  std::atomic<size_t> next = 0; // shards differ in size: a thread takes one when it has copied its last
+  forEachPiece(divisi_team_size(), 1, divisi_team_size(), [&](int64_t, int64_t) {
+    for (size_t i = next++; i < shards.size(); i = next++) {
+      auto width = static_cast<size_t>(widthOf(shards[i].state->dtype));
+      const char *from = arena.at(*shards[i].state);
+      char *to = copy.data() + tensors[i].offset;
+      shards[i].slice.forEachRun([&](int64_t, int64_t here, int64_t count) {
+        size_t bytes = static_cast<size_t>(count) * width;
+        std::memcpy(to, from + static_cast<size_t>(here) * width, bytes);
+        to += bytes;
+      });
+    }
+  });
 }
 
 void CheckpointSaver::work(const std::function<Status()> &job, bool yields) {

@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/checkpoint/CheckedFile.h"
 #include "runtime/core/Hash.h"
+#include "runtime/core/Launch.h"
 
 #include <cmath>
 #include <numbers>
@@ -86,15 +87,17 @@ void divisi::runtime::initialize(const Manifest &manifest, const Arena &arena, u
     double value = state.init->value;
     int64_t width = widthOf(state.dtype);
     manifest.sliceOf(state).forEachRun([&](int64_t there, int64_t here, int64_t count) {
-#pragma omp parallel for schedule(static) if (count > 4096)
-      for (int64_t i = 0; i < count; ++i) {
-        double x = value;
-        if (state.init->kind == Initial::Kind::Uniform)
-          x = value * (2 * random.uniform(there + i) - 1);
-        else if (state.init->kind == Initial::Kind::Normal)
-          x = value * random.normal(there + i);
-        writeNumber(arena.at(state) + (here + i) * width, state.dtype, x);
-      }
+      constexpr int64_t grain = 4096;
+      forEachPiece(count, grain, divisi_team_size(), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          double x = value;
+          if (state.init->kind == Initial::Kind::Uniform)
+            x = value * (2 * random.uniform(there + i) - 1);
+          else if (state.init->kind == Initial::Kind::Normal)
+            x = value * random.normal(there + i);
+          writeNumber(arena.at(state) + (here + i) * width, state.dtype, x);
+        }
+      });
     });
   }
 }

@@ -64,7 +64,7 @@ std::unique_ptr<Message> Communicator::post(int to, int tag, const void *data, s
   return transport.send(to, static_cast<int>(transport.largestTag()) - tag, data, bytes);
 }
 
-std::unique_ptr<Message> Communicator::expect(int from, int tag, void *data, size_t bytes) {
+std::unique_ptr<Message> Communicator::accept(int from, int tag, void *data, size_t bytes) {
   return transport.receive(from, static_cast<int>(transport.largestTag()) - tag, data, bytes);
 }
 

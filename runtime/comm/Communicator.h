@@ -125,7 +125,7 @@ public:
   Status exchange(int to, const void *out, int from, void *in, size_t bytes);
   /// Messages of at least one byte under a tag from 1 to 8 of their own, which may be in progress at the same time.
   std::unique_ptr<Message> post(int to, int tag, const void *data, size_t bytes);
-  std::unique_ptr<Message> expect(int from, int tag, void *data, size_t bytes);
+  std::unique_ptr<Message> accept(int from, int tag, void *data, size_t bytes);
   /// Waits until `isDone`; a failure of any rank ends the wait, as in other waits.
   Status waitUntil(const std::function<bool()> &isDone) const;
   /// Returns on all ranks the failure of the lowest rank that has one, or else the largest `flag` (>= 0) of all. Other

@@ -1,14 +1,13 @@
 #include "runtime/core/Context.h"
 #include "runtime/core/Cores.h"
+#include "runtime/core/Team.h"
 
 #include <cstdlib>
-#include <omp.h>
 
 int divisi::runtime::configureThreads(int threads) {
   if (threads < 1)
-    threads = std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : coresAllowed();
-  omp_set_dynamic(0);
-  omp_set_num_threads(threads);
+    threads = std::getenv("OMP_NUM_THREADS") ? divisi_team_size() : coresAllowed();
+  divisi_team_set_size(threads);
   return threads;
 }
 

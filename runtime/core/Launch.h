@@ -2,9 +2,10 @@
 #ifndef DIVISI_RUNTIME_CORE_LAUNCH_H
 #define DIVISI_RUNTIME_CORE_LAUNCH_H
 
+#include "runtime/core/Team.h"
+
 #include <algorithm>
 #include <cstdint>
-#include <omp.h>
 #include <utility>
 
 namespace divisi::runtime {
@@ -29,14 +30,17 @@ inline std::pair<int64_t, int64_t> pieceOf(int64_t extent, int64_t index, int64_
 template <typename Body> void forEachPiece(int64_t extent, int64_t grain, int threads, const Body &body) {
   if (extent <= 0)
     return;
-  int64_t pieces = omp_in_parallel() ? 1 : pieceCount(extent, grain, threads);
+  int64_t pieces = divisi_team_inside() ? 1 : pieceCount(extent, grain, threads);
   if (pieces <= 1)
     return body(int64_t(0), extent);
-#pragma omp parallel num_threads(threads)
-  for (int64_t index = omp_get_thread_num(); index < pieces; index += omp_get_num_threads()) {
-    auto [begin, end] = pieceOf(extent, index, pieces);
-    body(begin, end);
-  }
+  auto work = [&](int member, int members) {
+    for (int64_t index = member; index < pieces; index += members) {
+      auto [begin, end] = pieceOf(extent, index, pieces);
+      body(begin, end);
+    }
+  };
+  divisi_team_run(
+      threads, [](void *data, int member, int members) { (*static_cast<decltype(work) *>(data))(member, members); }, &work);
 }
 
 } // namespace divisi::runtime

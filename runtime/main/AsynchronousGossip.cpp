@@ -95,7 +95,7 @@ Status AsynchronousGossip::average(const Share &share) {
   int with = all[random() % all.size()];
   std::vector<char> reply(live.size() + sizeof(int64_t)), question(sizeof(int64_t)); // zeros: not the end
   question.insert(question.end(), live.begin(), live.end());
-  std::unique_ptr<Message> asked = ranks.post(with, askTag, question.data(), question.size()), answered = ranks.expect(with, answerTag, reply.data(), reply.size());
+  std::unique_ptr<Message> asked = ranks.post(with, askTag, question.data(), question.size()), answered = ranks.accept(with, answerTag, reply.data(), reply.size());
   if (Status status = ranks.waitUntil([&] { return asked->poll() && answered->poll(); }); !status.ok())
     return status;
   if (answered->isLost())
@@ -108,7 +108,7 @@ Status AsynchronousGossip::average(const Share &share) {
 Status AsynchronousGossip::answer() {
   for (Asker &asker : askers) {
     asker.ended = false;
-    asker.asked = ranks.expect(asker.rank, askTag, asker.theirs.data(), asker.theirs.size());
+    asker.asked = ranks.accept(asker.rank, askTag, asker.theirs.data(), asker.theirs.size());
   }
   return ranks.waitUntil([&] {
     for (Asker &asker : askers) {
@@ -134,7 +134,7 @@ Status AsynchronousGossip::answer() {
       std::memcpy(asker.reply.data(), &number, sizeof(number));
       std::memcpy(asker.reply.data() + sizeof(number), live.data(), live.size());
       asker.answered = ranks.post(asker.rank, answerTag, asker.reply.data(), asker.reply.size());
-      asker.asked = ranks.expect(asker.rank, askTag, asker.theirs.data(), asker.theirs.size());
+      asker.asked = ranks.accept(asker.rank, askTag, asker.theirs.data(), asker.theirs.size());
     }
     return std::all_of(askers.begin(), askers.end(), [](const Asker &asker) { return asker.ended && !asker.answered; });
   });
@@ -175,7 +175,7 @@ Status AsynchronousGossip::dealToOthers() {
   auto listen = [&](int rank) {
     Peer &peer = peers[static_cast<size_t>(rank)];
     peer.said.resize(sizeof(Hello) + manifest.results.size() * sizeof(double));
-    peer.hello = ranks.expect(rank, helloTag, peer.said.data(), peer.said.size());
+    peer.hello = ranks.accept(rank, helloTag, peer.said.data(), peer.said.size());
   };
   auto tell = [&](int rank, const Order &order) {
     Peer &peer = peers[static_cast<size_t>(rank)];
@@ -244,7 +244,7 @@ Status AsynchronousGossip::work(const FreeWork &work) {
     } else {
       std::memcpy(said.data(), &hello, sizeof(hello));
       std::memcpy(said.data() + sizeof(hello), results.data(), results.size() * sizeof(double));
-      std::unique_ptr<Message> told = ranks.expect(0, orderTag, &order, sizeof(order)), asks = ranks.post(0, helloTag, said.data(), said.size());
+      std::unique_ptr<Message> told = ranks.accept(0, orderTag, &order, sizeof(order)), asks = ranks.post(0, helloTag, said.data(), said.size());
       if (Status status = ranks.waitUntil([&] { return told->poll() && asks->poll(); }); !status.ok())
         return status;
       if (order.batch < 0)

@@ -71,7 +71,7 @@ size_t ServedStep::sizeOf(const std::vector<Piece> &pieces) {
 Status ServedStep::receive(int from, int tag, void *data, size_t bytes) {
   if (bytes == 0)
     return {};
-  std::unique_ptr<Message> message = ranks.expect(from, tag, data, bytes);
+  std::unique_ptr<Message> message = ranks.accept(from, tag, data, bytes);
   return ranks.waitUntil([&] { return message->poll(); });
 }
 
@@ -90,7 +90,7 @@ Status ServedStep::work(const FreeWork &work) {
       std::vector<char> &bytes = pulled[static_cast<size_t>(number)];
       bytes.resize(sizeOf(renewedBy(number, own(), last)));
       if (!bytes.empty())
-        coming.push_back(ranks.expect(manifest.serverRank(number), pullTag, bytes.data(), bytes.size()));
+        coming.push_back(ranks.accept(manifest.serverRank(number), pullTag, bytes.data(), bytes.size()));
     }
     if (Status status = finish(coming); !status.ok())
       return status;
@@ -141,9 +141,9 @@ Status ServedStep::hand(int64_t worker, bool last) {
   if (last)
     return {};
   if (manifest.processRank == leader())
-    peer.greeting = ranks.expect(to, helloTag, &peer.hello, sizeof(peer.hello));
+    peer.greeting = ranks.accept(to, helloTag, &peer.hello, sizeof(peer.hello));
   if (!peer.pushed.empty())
-    peer.push = ranks.expect(to, pushTag, peer.pushed.data(), peer.pushed.size());
+    peer.push = ranks.accept(to, pushTag, peer.pushed.data(), peer.pushed.size());
   return {};
 }
 
@@ -207,7 +207,7 @@ size_t ServedStep::takeNotes() {
       if (note.worker >= 0)
         ++peers[static_cast<size_t>(note.worker)].confirmed;
       forgotten += note.worker == Note::forgotten;
-      note.message = note.worker == Note::end ? nullptr : ranks.expect(note.rank, noteTag, &note.worker, sizeof(note.worker));
+      note.message = note.worker == Note::end ? nullptr : ranks.accept(note.rank, noteTag, &note.worker, sizeof(note.worker));
     }
   return forgotten;
 }
@@ -265,7 +265,7 @@ Status ServedStep::tellWorkers(const std::vector<Order> &orders) {
 Status ServedStep::follow(const FreeWork &work) {
   for (int64_t ended = 0; ended < workers();) {
     Order order{};
-    std::unique_ptr<Message> told = ranks.expect(leader(), orderTag, &order, sizeof(order));
+    std::unique_ptr<Message> told = ranks.accept(leader(), orderTag, &order, sizeof(order));
     Note &note = notes.front();
     Status waited = ranks.waitUntil([&] {
       for (size_t worker = 0; confirms() && worker < peers.size(); ++worker) {
@@ -396,7 +396,7 @@ Result<FreeRun> ServedStep::run(int64_t begin, int64_t end, const FreeWork &work
     notes.emplace_back().rank = rank;
   for (Note &note : notes)
     if (leads)
-      note.message = ranks.expect(note.rank, noteTag, &note.worker, sizeof(note.worker));
+      note.message = ranks.accept(note.rank, noteTag, &note.worker, sizeof(note.worker));
   if (!manifest.server) {
     status = this->work(work);
   } else if (manifest.processRank != leader()) {

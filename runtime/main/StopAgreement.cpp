@@ -14,7 +14,7 @@ void StopAgreement::say(Other &other, int64_t number) {
   const bool asks = ranks.rank() != 0;
   other.said = number;
   other.going = ranks.post(other.rank, asks ? askTag : answerTag, &other.said, sizeof(other.said));
-  other.coming = ranks.expect(other.rank, asks ? answerTag : askTag, &other.heard, sizeof(other.heard));
+  other.coming = ranks.accept(other.rank, asks ? answerTag : askTag, &other.heard, sizeof(other.heard));
 }
 
 Result<int64_t> StopAgreement::hear() {

@@ -26,7 +26,7 @@
 namespace {
 constexpr int success = 0, unhandledError = 1, invalidArgument = 4, invalidUsage = 5, remoteError = 6;
 constexpr size_t widths[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2}; // by type
-constexpr int int8 = 0, uint8 = 1, int32 = 2, int64 = 4, float16 = 6, float32 = 7, float64 = 8, bfloat16 = 9;
+constexpr int int8 = 0, uint8 = 1, int32 = 2, int64 = 4, float32 = 7, float64 = 8, bfloat16 = 9;
 enum Ask { AllReduce, AllGather, ReduceScatter, Send, Receive };
 const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "send", "send"};
 

@@ -55,7 +55,7 @@ TEST(Launch, CallsEachPieceOnce) {
   EXPECT_TRUE(calls.empty());
 }
 
-void checkSerial(void *const *buffers, int64_t, int64_t) { *static_cast<int *>(buffers[0]) = omp_in_parallel(); }
+void checkSerial(void *const *buffers, int64_t, int64_t) { *static_cast<int *>(buffers[0]) = divisi_team_inside(); }
 
 TEST(Launch, OnePieceDoesNotFork) {
   configureThreads(4);

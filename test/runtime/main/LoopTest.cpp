@@ -145,7 +145,7 @@ TEST_F(LoopTest, LogsTheEpoch) {
     EXPECT_EQ(lines[i].contains("accuracy"), i == 9);
   }
   EXPECT_NEAR(lines[9]["epoch_loss"], sum / 10, 1e-6 * sum);
-  char text[64];
+  char text[128];
   std::snprintf(text, sizeof(text), "step 10  epoch loss %.4f  epoch accuracy %.4f  eval loss %.4f",
                 lines[9]["epoch_loss"].get<double>(), lines[9]["epoch_accuracy"].get<double>(),
                 lines[10]["loss"].get<double>());
