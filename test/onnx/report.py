@@ -84,7 +84,7 @@ def table(cases, errors, version):
         "",
         f"Measured with the backend node tests of onnx {version}, compiled for the CPU and run: of the {len(ran)} tests on plain",
         f"tensors and sequences {passed} pass. {len(cases) - len(ran)} others are left out: optionals, strings, and",
-        "numbers that NumPy lacks. In an expanded test the operator is replaced by its function body. Made by",
+        "element types that NumPy lacks. In an expanded test the operator is replaced by its function body. The table is made by",
         "`test/onnx/node_tests.py --divisi PATH --table docs/onnx.md`.",
         "",
         "| operator | opset versions tested | tests passed | expanded |",
