@@ -2,6 +2,7 @@
 #include "codegen/Cuda/CudaKernelEmitter.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -33,10 +34,17 @@ ElementEmitter::Values CudaKernelEmitter::indicesOf(Value first, int64_t offset,
     inner *= extents[--from];
   Values at = s.delinearize(s.divIndex(first, inner), extents.take_front(from));
   Value rest = from == 0 ? first : s.remIndex(first, inner);
-  Values varying = s.delinearize(s.addIndex(rest, offset), extents.drop_front(from));
-  llvm::append_range(at, varying);
   suffix = {rest, inner};
   s.together = {};
+  if (!llvm::isPowerOf2_64(count)) { // whole rows of the innermost dimension (piecesOfRows)
+    int64_t row = extents.back(), rows = count / row;
+    Value before = s.mulIndex(s.divIndex(rest, count), rows);
+    llvm::append_range(at, s.delinearize(s.addIndex(before, offset / row), extents.drop_front(from).drop_back()));
+    at.push_back(s.index(offset % row));
+    return at;
+  }
+  Values varying = s.delinearize(s.addIndex(rest, offset), extents.drop_front(from));
+  llvm::append_range(at, varying);
   ArrayRef<int64_t> last = extents.drop_front(from);
   auto isLong = [](int64_t extent) { return extent != 1; };
   if (llvm::count_if(last, isLong) == 1)

@@ -22,6 +22,12 @@ using divisi::test::unwrap;
 
 namespace {
 
+std::string replaced(std::string text, const std::string &from, const std::string &to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
 /// Kernels for each way in which threads share work (codegen/Cuda/Mapping.h), with numbers of rows that divide and that
 /// do not.
 std::vector<GradientSample> shapes() {
@@ -104,6 +110,19 @@ std::vector<GradientSample> shapes() {
   pool(false, "64x32", "31x15", 3, 2, 1, 0);
   pool(false, "64x32", "64x32", 3, 1, 2, 2);
   pool(false, "64x32", "21x10", 2, 3, 1, 0);
+  // Channels last: several channels a thread, alone and with what has the same rows.
+  for (const char *op : {"max_pool", "sum_pool"})
+    for (auto [x, y] : {std::pair{"2x64x48x64xf64", "2x32x24x64xf64"}, {"2x64x48x37xf64", "2x32x24x37xf64"}}) {
+      std::string tensor = std::string("tensor<") + x + ">", result = std::string("tensor<") + y + ">";
+      std::string places = std::string(op) == "max_pool" ? ", " + replaced(result, "f64", "i32") : "";
+      std::string body = "%s = graph.relu %a : " + tensor + "\n%r" + (places.empty() ? "" : ", %p") + " = graph." + op +
+                         " %s {window = array<i64: 1, 3, 3, 1>, strides = array<i64: 1, 2, 2, 1>, dilations = array<i64: "
+                         "1, 1, 1, 1>, pads_low = array<i64: 0, 1, 1, 0>} : (" + tensor + ") -> (" + result + places + ")";
+      all.push_back({op, function({x}, y, body)});
+    }
+  for (auto [x, y] : {std::pair{"2x3x128x96xf64", "2x128x96x3xf64"}, {"1x5x140x100xf64", "1x140x100x5xf64"},
+                      {"2x6x60x100xf64", "2x60x100x6xf64"}, {"2x3x127x95xf64", "2x127x95x3xf64"}})
+    one("transpose", {x}, y, "permutation = array<i64: 0, 2, 3, 1>");
   one("sum_pool", {"2x5x12x12xf64"}, "2x5x1x1xf64",
       "window = array<i64: 1, 1, 12, 12>, strides = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1, 1, 1>, "
       "pads_low = array<i64: 0, 0, 0, 0>");
@@ -140,12 +159,6 @@ std::vector<GradientSample> everything() {
   for (GradientSample &sample : shapes())
     all.push_back(std::move(sample));
   return all;
-}
-
-std::string replaced(std::string text, const std::string &from, const std::string &to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
 }
 
 class GpuKernelTest : public testing::TestWithParam<GradientSample> {
