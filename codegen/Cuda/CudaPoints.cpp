@@ -56,17 +56,19 @@ void CudaKernelEmitter::emitElements(Value piece) {
   const Cluster &first = clusters.front();
   int64_t each = mapping.each, points = first.points;
   Values numbers;
-  for (int64_t i = 0; i < each; ++i)
-    numbers.push_back(s.addIndex(s.mulIndex(piece, each), i));
+  for (int64_t i = 0; i < each * mapping.apart; ++i)
+    numbers.push_back(s.addIndex(s.mulIndex(s.addIndex(piece, i / each * mapping.count), each), i % each));
   if (points == 1 || points % each == 0) {
-    Value pieceOfRow;
+    Value firstRow, pieceOfRow;
     if (points > 1) {
-      row = s.divIndex(piece, points / each);
+      firstRow = s.divIndex(piece, points / each);
       pieceOfRow = s.remIndex(piece, points / each);
     }
     return emitTogether(numbers, [&](int64_t i, Value linear) -> Values {
-      if (points > 1)
-        return indicesOf(s.mulIndex(pieceOfRow, each), i, each, first.extents);
+      if (points > 1) {
+        row = s.addIndex(firstRow, i / each * (rows / mapping.apart));
+        return indicesOf(s.mulIndex(pieceOfRow, each), i % each, each, first.extents);
+      }
       row = linear;
       return {};
     });

@@ -23,6 +23,8 @@ constexpr int64_t blocksInTurn = 528;
 constexpr int64_t vector = 4, narrowVector = 8, manyElements = 1 << 16;
 /// With more large operands than this a thread keeps fewer elements of each.
 constexpr int64_t manyOperands = 6;
+/// Pieces that a thread has of rows apart, where the bytes of an element that rows share are this many times its own.
+constexpr int64_t apart = 2, muchShared = 4, veryManyElements = 1 << 20;
 /// From this number of points on, a reduction gets a block. Consecutive points that are reduced, at least, so that a
 /// warp reads consecutive elements; and so that aligned pieces, which have other elements at both ends, read few
 /// others.
@@ -116,6 +118,22 @@ int64_t elementsOfPiece(exec::KernelOp kernel, const Cluster &cluster) {
     return rows;
   int64_t each = points == 1 ? 1 : dividing(points, most);
   return each >= vector ? each : dividing(all, points >= longRow ? most : vector);
+}
+
+/// The number of rows of which a thread has a piece each, where rows share so much (statistics and weights of channels)
+/// that it would take longer to read than what is their own: the thread reads it once.
+int64_t rowsApart(exec::KernelOp kernel, int64_t points, int64_t each) {
+  int64_t rows = kernel.getRows(), shared = 0, own = 0;
+  auto look = [&](Type type) {
+    auto tensor = cast<RankedTensorType>(type);
+    int64_t bytes = graph::bytesOfElement(tensor.getElementType());
+    shared += tensor.getNumElements() == points ? bytes : 0;
+    own += tensor.getNumElements() == rows * points ? bytes : 0;
+  };
+  llvm::for_each(kernel->getOperandTypes(), look);
+  llvm::for_each(kernel->getResultTypes(), look);
+  bool many = rows * points >= veryManyElements && points % each == 0;
+  return many && rows % apart == 0 && shared >= muchShared * own ? apart : 1;
 }
 
 GpuMapping mapReduction(exec::KernelOp kernel, const Cluster &cluster) {
@@ -216,7 +234,8 @@ GpuMapping codegen::mapKernel(exec::KernelOp kernel, ArrayRef<Cluster> clusters,
   if (most == 1 || pointwise) {
     mapping.kind = Kind::elements;
     mapping.each = elementsOfPiece(kernel, first);
-    mapping.count = rows * most / mapping.each;
+    mapping.apart = rowsApart(kernel, most, mapping.each);
+    mapping.count = rows * most / mapping.each / mapping.apart;
     mapping.perBlock = threadsOfElements;
     return mapping;
   }

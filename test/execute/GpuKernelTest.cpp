@@ -120,9 +120,9 @@ std::vector<GradientSample> shapes() {
                          "1, 1, 1, 1>, pads_low = array<i64: 0, 1, 1, 0>} : (" + tensor + ") -> (" + result + places + ")";
       all.push_back({op, function({x}, y, body)});
     }
-  for (auto [x, y] : {std::pair{"2x3x128x96xf64", "2x128x96x3xf64"}, {"1x5x140x100xf64", "1x140x100x5xf64"},
-                      {"2x6x60x100xf64", "2x60x100x6xf64"}, {"2x3x127x95xf64", "2x127x95x3xf64"}})
-    one("transpose", {x}, y, "permutation = array<i64: 0, 2, 3, 1>");
+  for (auto [x, y] : {std::pair{"2x128x96x3xf64", "2x3x128x96xf64"}, {"1x140x100x5xf64", "1x5x140x100xf64"},
+                      {"2x60x100x6xf64", "2x6x60x100xf64"}, {"2x127x95x3xf64", "2x3x127x95xf64"}})
+    one("transpose", {x}, y, "permutation = array<i64: 0, 3, 1, 2>"); // its gradient has the channels last
   one("sum_pool", {"2x5x12x12xf64"}, "2x5x1x1xf64",
       "window = array<i64: 1, 1, 12, 12>, strides = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1, 1, 1>, "
       "pads_low = array<i64: 0, 0, 0, 0>");
@@ -306,6 +306,48 @@ TEST(GpuApproximations, KeepTheirErrors) {
         ASSERT_NEAR(out[bits], y, one.tolerance(x, y) + 1.2e-38) << x;
       }
     }
+  }
+}
+
+/// Rows that share more than they have, such as statistics of channels: a thread has pieces of two, unless their number
+/// is odd.
+TEST(GpuRows, ShareWhatTheyRead) {
+  JitContext context;
+  DivisiContext gpu{1};
+  constexpr int64_t columns = 128, vectors = 10;
+  for (int64_t rows : {8192, 8193}) {
+    const std::string x = "tensor<" + std::to_string(rows) + "x128xf32>", pair = "tensor<2x128xf32>", vector = "tensor<128xf32>";
+    std::string arguments = "%a: " + x, sums, body, last = "%a";
+    for (int64_t k = 0; k < vectors; ++k) {
+      const std::string number = std::to_string(k);
+      arguments += ", %v" + number + ": " + pair;
+      sums += "%s" + number + " = graph.reduce_sum %v" + number + " {dims = array<i64: 0>} : (" + pair + ") -> " + vector + "\n";
+      body += "%b" + number + " = graph.broadcast %s" + number + " {dims = array<i64: 1>} : (" + vector + ") -> " + x +
+              "\n%y" + number + " = graph.add " + last + ", %b" + number + " : " + x + "\n";
+      last = "%y" + number;
+    }
+    const std::string text =
+        "func.func @forward(" + arguments + ") -> " + x + " {\n" + sums + body + "return " + last + " : " + x + "\n}";
+    OwningOpRef<ModuleOp> copy;
+    auto compiled = context.compile(
+        text, /*gradients=*/false, [&](ModuleOp exec) { copy = exec.clone(); }, /*forGpu=*/true);
+    ASSERT_TRUE((bool)compiled) << llvm::toString(compiled.takeError());
+    auto kernels = codegen::lowerToCuda(*copy);
+    ASSERT_TRUE(succeeded(kernels));
+    GpuEmulator emulator(*kernels);
+    JitFunction &f = **compiled;
+    for (int64_t k = 0; k <= vectors; ++k) { // whole numbers, whose sums are exact
+      f.inputs[k].bytes.resize((k == 0 ? rows * columns : 2 * columns) * sizeof(float));
+      auto *in = (float *)f.inputs[k].bytes.data();
+      for (size_t i = 0; i < f.inputs[k].bytes.size() / sizeof(float); ++i)
+        in[i] = k == 0 ? float(i) : float(i * k);
+    }
+    gpu.accelerator = &emulator;
+    f.run(&gpu);
+    ASSERT_FALSE(gpu.failed()) << gpu.error.message();
+    const auto *out = (const float *)f.outputs[0].bytes.data();
+    for (int64_t i = 0; i < rows * columns; ++i)
+      ASSERT_EQ(out[i], float(i + (2 * (i % columns) + columns) * vectors * (vectors + 1) / 2)) << i;
   }
 }
 
