@@ -224,10 +224,11 @@ int64_t GpuMapping::blocks() const {
 GpuMapping codegen::mapKernel(exec::KernelOp kernel, ArrayRef<Cluster> clusters, int64_t temporaryBytes) {
   using Kind = GpuMapping::Kind;
   GpuMapping mapping;
-  int64_t rows = kernel.getRows(), most = 1, shared = 1; // shared: what the threads of a row have a piece of each
+  int64_t rows = kernel.getRows(), most = 1, pieces = 1; // pieces: what the threads of a row share
   for (const Cluster &cluster : clusters) {
     most = std::max(most, cluster.points);
-    shared = std::max(shared, cluster.kind == Cluster::Kind::pass ? cluster.points : keptAndReduced(cluster, rows).keptPoints);
+    bool ofResults = cluster.kind != Cluster::Kind::pass && rows >= fewBlocks * warp; // else threads are few anyway
+    pieces = std::max(pieces, ofResults ? keptAndReduced(cluster, rows).keptPoints : cluster.points);
   }
   const Cluster &first = clusters.front();
   bool pointwise = clusters.size() == 1 && first.kind == Cluster::Kind::pass && !hasReduction(first);
@@ -242,7 +243,7 @@ GpuMapping codegen::mapKernel(exec::KernelOp kernel, ArrayRef<Cluster> clusters,
   if (clusters.size() == 1 && first.kind != Cluster::Kind::pass)
     return mapReduction(kernel, first);
   mapping.count = rows;
-  mapping.group = shared >= longRow ? threadsOfRow : threadsOfShortRow(rows, shared, temporaryBytes);
+  mapping.group = pieces >= longRow ? threadsOfRow : threadsOfShortRow(rows, pieces, temporaryBytes);
   mapping.perBlock = std::max<int64_t>(1, threadsOfWarps / mapping.group);
   while (mapping.perBlock > 1 && mapping.perBlock * temporaryBytes > step::sharedBytes)
     mapping.perBlock /= 2;
