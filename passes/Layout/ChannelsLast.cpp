@@ -14,6 +14,8 @@ namespace divisi::layout {
 #include "passes/Layout/Passes.h.inc"
 
 namespace {
+/// Of 16 bits each; those of fp32 may become such.
+constexpr int64_t elementsOfLoad = 8;
 
 /// The permutation from [batch, s.., channels] to [batch, channels, s..]: dimension i of the result is dimension
 /// order[i] of the source.
@@ -117,27 +119,45 @@ struct ChannelsLastPass : impl::ChannelsLastPassBase<ChannelsLastPass> {
 
   void runOnOperation() final {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      bool any = convertAll<ConvOp>(function);
-      if (forGpu)
-        any |= convertAll<ConvInputGradOp>(function);
-      if (!any)
+      auto convolutions = wanted<ConvOp>(function);
+      auto transposed = forGpu ? wanted<ConvInputGradOp>(function) : SmallVector<ConvInputGradOp>();
+      if (convolutions.empty() && transposed.empty())
         continue;
+      if (forGpu && !fillLoads(convolutions, transposed))
+        continue;
+      llvm::for_each(convolutions, convert<ConvOp>);
+      llvm::for_each(transposed, convert<ConvInputGradOp>);
       for (Operation &op : llvm::make_early_inc_range(function.getBody().front().without_terminator()))
         sink(&op, forGpu);
     }
   }
 
 private:
-  /// Whether there is a convolution of this kind that is to work on channels-last images.
-  template <typename OpT> bool convertAll(func::FuncOp function) {
+  /// The convolutions of a kind that may work on channels-last images.
+  template <typename OpT> SmallVector<OpT> wanted(func::FuncOp function) const {
     SmallVector<OpT> convolutions;
     function.walk([&](OpT conv) {
       unsigned bits = tensorType(conv.getResult()).getElementTypeBitWidth();
       if (!conv.getChannelsLast() && (!forGpu || bits == 16 || (bits == 32 && narrow)))
         convolutions.push_back(conv);
     });
-    llvm::for_each(convolutions, convert<OpT>);
-    return !convolutions.empty();
+    return convolutions;
+  }
+
+  /// Whether seven eighths of the results' elements, at least, have as many channels as loads of 16 bytes of 16-bit
+  /// numbers divide, which tensor cores and kernels need.
+  static bool fillLoads(ArrayRef<ConvOp> convolutions, ArrayRef<ConvInputGradOp> transposed) {
+    int64_t full = 0, all = 0;
+    auto count = [&](Value result) {
+      auto type = tensorType(result);
+      full += type.getDimSize(1) % elementsOfLoad == 0 ? type.getNumElements() : 0;
+      all += type.getNumElements();
+    };
+    for (ConvOp conv : convolutions)
+      count(conv.getResult());
+    for (ConvInputGradOp conv : transposed)
+      count(conv.getResult());
+    return 8 * full >= 7 * all;
   }
 };
 } // namespace

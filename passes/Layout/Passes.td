@@ -10,8 +10,8 @@ def ChannelsLastPass : Pass<"channels-last", "::mlir::ModuleOp"> {
     transpose before and after it. Transposes then move down through operations that have the layout interface, until they meet
     their inverse. A transpose of the first input and one before a flattening remain. The CPU's convolution library reads
     channels-last tensors directly, where it would copy others, and statistics per channel vectorize. For GPUs it is done where
-    tensor cores compute, whose kernels would transpose other images before and after each convolution, and also to transposed
-    convolutions (graph.conv_input_grad) and concatenations.
+    tensor cores compute, whose kernels would transpose other images before and after each convolution, and nearly all elements
+    have a number of channels that 8 divides; transposed convolutions (graph.conv_input_grad) and concatenations are turned as well.
   }];
   let options = [
     Option<"forGpu", "for-gpu", "bool", "false", "convolutions and transposed ones of 16 bits, and of fp32 with narrow">,

@@ -87,6 +87,10 @@ std::vector<GradientSample> shapes() {
                               "%r, %m, %v = graph.batch_norm %a, %b, %c {dim = 1 : i64, epsilon = 1.0e-5 : "
                               "f64} : (tensor<16x84x7x7xf64>, tensor<84xf64>, tensor<84xf64>) -> "
                               "(tensor<16x84x7x7xf64>, tensor<84xf64>, tensor<84xf64>)")});
+  all.push_back({"batch_norm", function({"8x20x9x16xf64", "16xf64", "16xf64"}, "8x20x9x16xf64", // channels last
+                                        "%r, %m, %v = graph.batch_norm %a, %b, %c {dim = 3 : i64, epsilon = 1.0e-5 : "
+                                        "f64} : (tensor<8x20x9x16xf64>, tensor<16xf64>, tensor<16xf64>) -> "
+                                        "(tensor<8x20x9x16xf64>, tensor<16xf64>, tensor<16xf64>)")});
   // Gradients of windows, four or two elements a thread: padded or not, of elements that are whole strides or not.
   auto pool = [&](bool isMax, const std::string &x, const std::string &result, int window, int stride, int dilation,
                   int low) {
