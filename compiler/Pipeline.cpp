@@ -64,8 +64,7 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   if (options.batchNormGroups > 1)
     pm.addPass(training::createGroupBatchNormPass({options.batchNormGroups}));
   pm.addPass(layout::createBatchFirstPass());
-  if (!options.forGpu)
-    pm.addPass(layout::createChannelsLastPass());
+  pm.addPass(layout::createChannelsLastPass({options.forGpu, options.precision != "fp32"}));
   pm.addPass(createCanonicalizerPass());
   bool half = options.precision == "fp16", small = half || options.precision == "bf16";
   const std::string type = half ? "f16" : "bf16";

@@ -83,7 +83,7 @@ def suites(build):
             Suite("traces", [python, str(SOURCE / "test/models/traces.py"), "--divisi", divisi]),
             Suite("asynchronous", [python, str(SOURCE / "test/models/asynchronous.py"), "--divisi", divisi, "--quick"]),
             Suite("ptx", [python, str(SOURCE / "test/gpu/ptx.py"), "--build", str(build), "--quick"]),
-            Suite("cudnn", [python, str(SOURCE / "test/gpu/attention_plans.py"), "--build", str(build)]),
+            Suite("cudnn", [python, str(SOURCE / "test/gpu/cudnn_plans.py"), "--build", str(build)]),
             Suite("ranges", [python, str(SOURCE / "test/gpu/ranges.py"), "--build", str(build)]),
             Suite("ranks", [python, str(SOURCE / "test/execute/ranks.py"), "--divisi", divisi]),
             Suite("launchers", [python, str(SOURCE / "test/execute/launchers.py"), "--divisi", divisi]),

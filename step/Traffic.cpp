@@ -6,8 +6,10 @@ using graph::Form;
 using llvm::ArrayRef;
 using llvm::SmallVector;
 
-/// Longer computations are not repeated.
+/// Longer computations are not repeated, nor those of which readers would do more than this for each element: windows of
+/// 3 x 3 that move by 2 overlap 2.25 times.
 static constexpr size_t mostCopied = 128;
+static constexpr double mostRepeated = 2.5;
 
 Traffic::Traffic(const Fusion &fusion, Block &block, llvm::DenseSet<int> &recomputed)
     : fusion(fusion), block(block), recomputed(recomputed), reads(fusion.getKernels().size()),
@@ -70,7 +72,7 @@ bool Traffic::pays(int op, ArrayRef<Reader> readers) const {
   llvm::SmallDenseSet<int, 4> kernels;
   for (const Reader &reader : readers) {
     const Block::Op &stage = block.op(reader.stage);
-    if (stage.isLoop() && stage.points() > 2 * value.elements)
+    if (stage.isLoop() && double(stage.points()) > mostRepeated * double(value.elements))
       return false; // each element would be computed often
     if (!kernels.insert(reader.kernel).second)
       continue;

@@ -2,6 +2,7 @@
 #include "codegen/Cuda/CudaKernelEmitter.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -33,10 +34,17 @@ ElementEmitter::Values CudaKernelEmitter::indicesOf(Value first, int64_t offset,
     inner *= extents[--from];
   Values at = s.delinearize(s.divIndex(first, inner), extents.take_front(from));
   Value rest = from == 0 ? first : s.remIndex(first, inner);
-  Values varying = s.delinearize(s.addIndex(rest, offset), extents.drop_front(from));
-  llvm::append_range(at, varying);
   suffix = {rest, inner};
   s.together = {};
+  if (!llvm::isPowerOf2_64(count)) { // whole rows of the innermost dimension (piecesOfRows)
+    int64_t row = extents.back(), rows = count / row;
+    Value before = s.mulIndex(s.divIndex(rest, count), rows);
+    llvm::append_range(at, s.delinearize(s.addIndex(before, offset / row), extents.drop_front(from).drop_back()));
+    at.push_back(s.index(offset % row));
+    return at;
+  }
+  Values varying = s.delinearize(s.addIndex(rest, offset), extents.drop_front(from));
+  llvm::append_range(at, varying);
   ArrayRef<int64_t> last = extents.drop_front(from);
   auto isLong = [](int64_t extent) { return extent != 1; };
   if (llvm::count_if(last, isLong) == 1)
@@ -48,17 +56,19 @@ void CudaKernelEmitter::emitElements(Value piece) {
   const Cluster &first = clusters.front();
   int64_t each = mapping.each, points = first.points;
   Values numbers;
-  for (int64_t i = 0; i < each; ++i)
-    numbers.push_back(s.addIndex(s.mulIndex(piece, each), i));
+  for (int64_t i = 0; i < each * mapping.apart; ++i)
+    numbers.push_back(s.addIndex(s.mulIndex(s.addIndex(piece, i / each * mapping.count), each), i % each));
   if (points == 1 || points % each == 0) {
-    Value pieceOfRow;
+    Value firstRow, pieceOfRow;
     if (points > 1) {
-      row = s.divIndex(piece, points / each);
+      firstRow = s.divIndex(piece, points / each);
       pieceOfRow = s.remIndex(piece, points / each);
     }
     return emitTogether(numbers, [&](int64_t i, Value linear) -> Values {
-      if (points > 1)
-        return indicesOf(s.mulIndex(pieceOfRow, each), i, each, first.extents);
+      if (points > 1) {
+        row = s.addIndex(firstRow, i / each * (rows / mapping.apart));
+        return indicesOf(s.mulIndex(pieceOfRow, each), i % each, each, first.extents);
+      }
       row = linear;
       return {};
     });

@@ -1,6 +1,7 @@
 #include "codegen/Cuda/Mapping.h"
 
 #include "step/Traffic.h"
+#include "codegen/Kernels/RowSets.h"
 #include "codegen/Lowering/ScalarBuilder.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -22,6 +23,8 @@ constexpr int64_t blocksInTurn = 528;
 constexpr int64_t vector = 4, narrowVector = 8, manyElements = 1 << 16;
 /// With more large operands than this a thread keeps fewer elements of each.
 constexpr int64_t manyOperands = 6;
+/// Pieces that a thread has of rows apart, where the bytes of an element that rows share are this many times its own.
+constexpr int64_t apart = 2, muchShared = 4, veryManyElements = 1 << 20;
 /// From this number of points on, a reduction gets a block. Consecutive points that are reduced, at least, so that a
 /// warp reads consecutive elements; and so that aligned pieces, which have other elements at both ends, read few
 /// others.
@@ -82,13 +85,55 @@ bool inParts(const Cluster &cluster) {
   return llvm::all_of(cluster.stages, [](Operation *stage) { return stage->getNumResults() == 1; });
 }
 
+/// Whether an operation, or what is computed for it, reads a value of this size in another order than its own.
+bool readsInOtherOrder(Operation *op, int64_t elements) {
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    if (graph::tensorType(operand).getNumElements() != elements)
+      continue;
+    Operation *producer = operand.getDefiningOp();
+    if (rowsThrough(op, i).back() != elements ||
+        (producer && !producer->hasAttr(exec::names::stage) && readsInOtherOrder(producer, elements)))
+      return true;
+  }
+  return false;
+}
+
+/// Pieces of a transposition whose innermost rows are short and of no power of two, such as those of images with three
+/// channels: several whole rows, so that what is read along the dimension before them is a load. 0: it is none.
+int64_t piecesOfRows(const Cluster &cluster, int64_t elements) {
+  size_t rank = cluster.extents.size();
+  int64_t row = rank < 2 ? 1 : cluster.extents[rank - 1];
+  if (row >= narrowVector || llvm::isPowerOf2_64(row) || cluster.extents[rank - 2] % vector != 0)
+    return 0;
+  bool any = llvm::any_of(cluster.stages, [&](Operation *stage) { return readsInOtherOrder(stage, elements); });
+  return any ? vector * row : 0;
+}
+
 /// Where rows have this number of points: pieces that divide a row, if there are any of 16 bytes.
-int64_t elementsOfPiece(exec::KernelOp kernel, int64_t points) {
-  int64_t all = kernel.getRows() * points, most = widest(kernel, all);
+int64_t elementsOfPiece(exec::KernelOp kernel, const Cluster &cluster) {
+  int64_t points = cluster.points, all = kernel.getRows() * points, most = widest(kernel, all);
   if (all < manyElements)
     return 1;
+  if (int64_t rows = piecesOfRows(cluster, all))
+    return rows;
   int64_t each = points == 1 ? 1 : dividing(points, most);
   return each >= vector ? each : dividing(all, points >= longRow ? most : vector);
+}
+
+/// The number of rows of which a thread has a piece each, where rows share so much (statistics and weights of channels)
+/// that it would take longer to read than what is their own: the thread reads it once.
+int64_t rowsApart(exec::KernelOp kernel, int64_t points, int64_t each) {
+  int64_t rows = kernel.getRows(), shared = 0, own = 0;
+  auto look = [&](Type type) {
+    auto tensor = cast<RankedTensorType>(type);
+    int64_t bytes = graph::bytesOfElement(tensor.getElementType());
+    shared += tensor.getNumElements() == points ? bytes : 0;
+    own += tensor.getNumElements() == rows * points ? bytes : 0;
+  };
+  llvm::for_each(kernel->getOperandTypes(), look);
+  llvm::for_each(kernel->getResultTypes(), look);
+  bool many = rows * points >= veryManyElements && points % each == 0;
+  return many && rows % apart == 0 && shared >= muchShared * own ? apart : 1;
 }
 
 GpuMapping mapReduction(exec::KernelOp kernel, const Cluster &cluster) {
@@ -165,7 +210,7 @@ int64_t codegen::elementsTogether(exec::KernelOp kernel, const Cluster &cluster,
 
 int64_t codegen::resultsTogether(exec::KernelOp kernel, const Cluster &cluster, int64_t threads) {
   Run run = innermostRun(cluster, kernel.getRows());
-  if (run.reduced || !inParts(cluster))
+  if (run.reduced)
     return 1;
   unsigned width = graph::tensorType(cluster.stages[0]->getResult(0)).getElementTypeBitWidth();
   int64_t each = dividing(run.points, width > 32 ? vector / 2 : vector);
@@ -179,22 +224,26 @@ int64_t GpuMapping::blocks() const {
 GpuMapping codegen::mapKernel(exec::KernelOp kernel, ArrayRef<Cluster> clusters, int64_t temporaryBytes) {
   using Kind = GpuMapping::Kind;
   GpuMapping mapping;
-  int64_t rows = kernel.getRows(), most = 1;
-  for (const Cluster &cluster : clusters)
+  int64_t rows = kernel.getRows(), most = 1, pieces = 1; // pieces: what the threads of a row share
+  for (const Cluster &cluster : clusters) {
     most = std::max(most, cluster.points);
+    bool ofResults = cluster.kind != Cluster::Kind::pass && rows >= fewBlocks * warp; // else threads are few anyway
+    pieces = std::max(pieces, ofResults ? keptAndReduced(cluster, rows).keptPoints : cluster.points);
+  }
   const Cluster &first = clusters.front();
   bool pointwise = clusters.size() == 1 && first.kind == Cluster::Kind::pass && !hasReduction(first);
   if (most == 1 || pointwise) {
     mapping.kind = Kind::elements;
-    mapping.each = elementsOfPiece(kernel, most);
-    mapping.count = rows * most / mapping.each;
+    mapping.each = elementsOfPiece(kernel, first);
+    mapping.apart = rowsApart(kernel, most, mapping.each);
+    mapping.count = rows * most / mapping.each / mapping.apart;
     mapping.perBlock = threadsOfElements;
     return mapping;
   }
   if (clusters.size() == 1 && first.kind != Cluster::Kind::pass)
     return mapReduction(kernel, first);
   mapping.count = rows;
-  mapping.group = most >= longRow ? threadsOfRow : threadsOfShortRow(rows, most, temporaryBytes);
+  mapping.group = pieces >= longRow ? threadsOfRow : threadsOfShortRow(rows, pieces, temporaryBytes);
   mapping.perBlock = std::max<int64_t>(1, threadsOfWarps / mapping.group);
   while (mapping.perBlock > 1 && mapping.perBlock * temporaryBytes > step::sharedBytes)
     mapping.perBlock /= 2;

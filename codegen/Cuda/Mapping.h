@@ -20,6 +20,7 @@ struct GpuMapping {
   int64_t group = 1;    // threads of a group: 1, some of a warp, a warp or a block; of columns those of a piece
   int64_t perBlock = 1; // groups of a block
   int64_t each = 1;     // consecutive elements that a thread computes together
+  int64_t apart = 1;    // of elements: pieces of a thread, at the same place of rows that lie apart
   int64_t run = 0;      // of results: the number of points that are consecutive elements, if `each` does not divide it
   bool scratch = false; // temporaries exceed shared memory: they are in global memory, and blocks take rows in turn
   int64_t parts = 1;    // of a scatter: blocks that share a table's rows

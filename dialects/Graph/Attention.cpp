@@ -53,7 +53,7 @@ LogicalResult AttentionGradOp::verify() {
 }
 
 /// The scores' gradient of all heads in 16 bits, in tiles (so that sums have a fixed order), and one sum for each
-/// query. cuDNN's plans request this much (test/gpu/attention_plans.py).
+/// query. cuDNN's plans request this much (test/gpu/cudnn_plans.py).
 Workspace AttentionGradOp::getLibraryWorkspace() {
   constexpr double some = 1024;
   auto q = shapeOf(getQ());

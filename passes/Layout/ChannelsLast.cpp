@@ -14,6 +14,8 @@ namespace divisi::layout {
 #include "passes/Layout/Passes.h.inc"
 
 namespace {
+/// Of 16 bits each; those of fp32 may become such.
+constexpr int64_t elementsOfLoad = 8;
 
 /// The permutation from [batch, s.., channels] to [batch, channels, s..]: dimension i of the result is dimension
 /// order[i] of the source.
@@ -29,17 +31,19 @@ SmallVector<int64_t> channelsLast(int64_t rank) {
   return order;
 }
 
-void convert(ConvOp conv) {
+/// Of a convolution, or a transposed one, whose first operand and result are images.
+template <typename OpT> void convert(OpT conv) {
   OpBuilder builder(conv);
   GraphBuilder b(builder, conv.getLoc());
-  int64_t rank = tensorType(conv.getX()).getRank();
+  Value x = conv->getOperand(0);
+  int64_t rank = tensorType(x).getRank();
   auto last = channelsLast(rank);
   SmallVector<int64_t> shape;
   for (int64_t p : last)
     shape.push_back(shapeOf(conv.getResult())[p]);
   auto type = RankedTensorType::get(shape, tensorType(conv.getResult()).getElementType());
-  Value y = b.op<ConvOp>(type, b.transpose(conv.getX(), last), conv.getFilter(), conv.getStrides(), conv.getDilations(),
-                         conv.getPadsLow(), conv.getPadsHigh(), conv.getGroups(), true);
+  Value y = b.op<OpT>(type, b.transpose(x, last), conv.getFilter(), conv.getStrides(), conv.getDilations(),
+                      conv.getPadsLow(), conv.getPadsHigh(), conv.getGroups(), true);
   conv.replaceAllUsesWith(b.transpose(y, channelsFirst(rank)));
   conv.erase();
 }
@@ -73,8 +77,21 @@ SmallVector<Value> sinkElementwise(GraphBuilder &b, Operation *op, TransposeOp t
   return {b.transpose(b.getBuilder().create(state)->getResult(0), transpose.getPermutation())};
 }
 
+/// A concatenation of transposes: the transpose of a concatenation.
+SmallVector<Value> sinkConcat(GraphBuilder &b, ConcatOp concat, TransposeOp transpose) {
+  SmallVector<Value> sources;
+  for (Value input : concat.getInputs()) {
+    auto other = input.getDefiningOp<TransposeOp>();
+    if (!other || other.getPermutation() != transpose.getPermutation())
+      return {};
+    sources.push_back(other.getX());
+  }
+  ArrayRef<int64_t> permutation = transpose.getPermutation();
+  return {b.transpose(b.concat(sources, permutation[concat.getDim()]), permutation)};
+}
+
 /// Moves a transpose of an operand behind the operation: op(transpose(x)) becomes transpose(op(x)).
-void sink(Operation *op) {
+void sink(Operation *op, bool forGpu) {
   TransposeOp transpose;
   for (Value operand : op->getOperands())
     if (auto candidate = operand.getDefiningOp<TransposeOp>(); candidate && !transpose)
@@ -84,8 +101,11 @@ void sink(Operation *op) {
   OpBuilder builder(op);
   GraphBuilder b(builder, op->getLoc());
   SmallVector<Value> results;
+  auto concat = dyn_cast<ConcatOp>(op);
   if (isElementwise(op))
     results = sinkElementwise(b, op, transpose);
+  else if (concat && forGpu)
+    results = sinkConcat(b, concat, transpose);
   else if (auto movable = dyn_cast<LayoutInterface>(op); movable && op->getOperand(0) == transpose.getResult())
     results = movable.buildOnSource(b, transpose.getX(), transpose.getPermutation());
   if (results.empty())
@@ -99,17 +119,45 @@ struct ChannelsLastPass : impl::ChannelsLastPassBase<ChannelsLastPass> {
 
   void runOnOperation() final {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      SmallVector<ConvOp> convolutions;
-      function.walk([&](ConvOp conv) {
-        if (!conv.getChannelsLast())
-          convolutions.push_back(conv);
-      });
-      if (convolutions.empty())
+      auto convolutions = wanted<ConvOp>(function);
+      auto transposed = forGpu ? wanted<ConvInputGradOp>(function) : SmallVector<ConvInputGradOp>();
+      if (convolutions.empty() && transposed.empty())
         continue;
-      llvm::for_each(convolutions, convert);
+      if (forGpu && !fillLoads(convolutions, transposed))
+        continue;
+      llvm::for_each(convolutions, convert<ConvOp>);
+      llvm::for_each(transposed, convert<ConvInputGradOp>);
       for (Operation &op : llvm::make_early_inc_range(function.getBody().front().without_terminator()))
-        sink(&op);
+        sink(&op, forGpu);
     }
+  }
+
+private:
+  /// The convolutions of a kind that may work on channels-last images.
+  template <typename OpT> SmallVector<OpT> wanted(func::FuncOp function) const {
+    SmallVector<OpT> convolutions;
+    function.walk([&](OpT conv) {
+      unsigned bits = tensorType(conv.getResult()).getElementTypeBitWidth();
+      if (!conv.getChannelsLast() && (!forGpu || bits == 16 || (bits == 32 && narrow)))
+        convolutions.push_back(conv);
+    });
+    return convolutions;
+  }
+
+  /// Whether seven eighths of the results' elements, at least, have as many channels as loads of 16 bytes of 16-bit
+  /// numbers divide, which tensor cores and kernels need.
+  static bool fillLoads(ArrayRef<ConvOp> convolutions, ArrayRef<ConvInputGradOp> transposed) {
+    int64_t full = 0, all = 0;
+    auto count = [&](Value result) {
+      auto type = tensorType(result);
+      full += type.getDimSize(1) % elementsOfLoad == 0 ? type.getNumElements() : 0;
+      all += type.getNumElements();
+    };
+    for (ConvOp conv : convolutions)
+      count(conv.getResult());
+    for (ConvInputGradOp conv : transposed)
+      count(conv.getResult());
+    return 8 * full >= 7 * all;
   }
 };
 } // namespace

@@ -9,8 +9,14 @@ def ChannelsLastPass : Pass<"channels-last", "::mlir::ModuleOp"> {
     Input: @loss, before differentiation (so that the gradients have the same layout). Every graph.conv gets `channels_last` and a
     transpose before and after it. Transposes then move down through operations that have the layout interface, until they meet
     their inverse. A transpose of the first input and one before a flattening remain. The CPU's convolution library reads
-    channels-last tensors directly, where it would copy others, and statistics per channel vectorize.
+    channels-last tensors directly, where it would copy others, and statistics per channel vectorize. For GPUs it is done where
+    tensor cores compute, whose kernels would transpose other images before and after each convolution, and nearly all elements
+    have a number of channels that 8 divides; transposed convolutions (graph.conv_input_grad) and concatenations are turned as well.
   }];
+  let options = [
+    Option<"forGpu", "for-gpu", "bool", "false", "convolutions and transposed ones of 16 bits, and of fp32 with narrow">,
+    Option<"narrow", "narrow", "bool", "false", "fp32 is computed in fewer bits">,
+  ];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
 }
 

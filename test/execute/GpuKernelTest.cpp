@@ -22,6 +22,12 @@ using divisi::test::unwrap;
 
 namespace {
 
+std::string replaced(std::string text, const std::string &from, const std::string &to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
 /// Kernels for each way in which threads share work (codegen/Cuda/Mapping.h), with numbers of rows that divide and that
 /// do not.
 std::vector<GradientSample> shapes() {
@@ -81,6 +87,10 @@ std::vector<GradientSample> shapes() {
                               "%r, %m, %v = graph.batch_norm %a, %b, %c {dim = 1 : i64, epsilon = 1.0e-5 : "
                               "f64} : (tensor<16x84x7x7xf64>, tensor<84xf64>, tensor<84xf64>) -> "
                               "(tensor<16x84x7x7xf64>, tensor<84xf64>, tensor<84xf64>)")});
+  all.push_back({"batch_norm", function({"8x20x9x16xf64", "16xf64", "16xf64"}, "8x20x9x16xf64", // channels last
+                                        "%r, %m, %v = graph.batch_norm %a, %b, %c {dim = 3 : i64, epsilon = 1.0e-5 : "
+                                        "f64} : (tensor<8x20x9x16xf64>, tensor<16xf64>, tensor<16xf64>) -> "
+                                        "(tensor<8x20x9x16xf64>, tensor<16xf64>, tensor<16xf64>)")});
   // Gradients of windows, four or two elements a thread: padded or not, of elements that are whole strides or not.
   auto pool = [&](bool isMax, const std::string &x, const std::string &result, int window, int stride, int dilation,
                   int low) {
@@ -104,6 +114,19 @@ std::vector<GradientSample> shapes() {
   pool(false, "64x32", "31x15", 3, 2, 1, 0);
   pool(false, "64x32", "64x32", 3, 1, 2, 2);
   pool(false, "64x32", "21x10", 2, 3, 1, 0);
+  // Channels last: several channels a thread, alone and with what has the same rows.
+  for (const char *op : {"max_pool", "sum_pool"})
+    for (auto [x, y] : {std::pair{"2x64x48x64xf64", "2x32x24x64xf64"}, {"2x64x48x37xf64", "2x32x24x37xf64"}}) {
+      std::string tensor = std::string("tensor<") + x + ">", result = std::string("tensor<") + y + ">";
+      std::string places = std::string(op) == "max_pool" ? ", " + replaced(result, "f64", "i32") : "";
+      std::string body = "%s = graph.relu %a : " + tensor + "\n%r" + (places.empty() ? "" : ", %p") + " = graph." + op +
+                         " %s {window = array<i64: 1, 3, 3, 1>, strides = array<i64: 1, 2, 2, 1>, dilations = array<i64: "
+                         "1, 1, 1, 1>, pads_low = array<i64: 0, 1, 1, 0>} : (" + tensor + ") -> (" + result + places + ")";
+      all.push_back({op, function({x}, y, body)});
+    }
+  for (auto [x, y] : {std::pair{"2x128x96x3xf64", "2x3x128x96xf64"}, {"1x140x100x5xf64", "1x5x140x100xf64"},
+                      {"2x60x100x6xf64", "2x6x60x100xf64"}, {"2x127x95x3xf64", "2x3x127x95xf64"}})
+    one("transpose", {x}, y, "permutation = array<i64: 0, 3, 1, 2>"); // its gradient has the channels last
   one("sum_pool", {"2x5x12x12xf64"}, "2x5x1x1xf64",
       "window = array<i64: 1, 1, 12, 12>, strides = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1, 1, 1>, "
       "pads_low = array<i64: 0, 0, 0, 0>");
@@ -140,12 +163,6 @@ std::vector<GradientSample> everything() {
   for (GradientSample &sample : shapes())
     all.push_back(std::move(sample));
   return all;
-}
-
-std::string replaced(std::string text, const std::string &from, const std::string &to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
 }
 
 class GpuKernelTest : public testing::TestWithParam<GradientSample> {
@@ -293,6 +310,48 @@ TEST(GpuApproximations, KeepTheirErrors) {
         ASSERT_NEAR(out[bits], y, one.tolerance(x, y) + 1.2e-38) << x;
       }
     }
+  }
+}
+
+/// Rows that share more than they have, such as statistics of channels: a thread has pieces of two, unless their number
+/// is odd.
+TEST(GpuRows, ShareWhatTheyRead) {
+  JitContext context;
+  DivisiContext gpu{1};
+  constexpr int64_t columns = 128, vectors = 10;
+  for (int64_t rows : {8192, 8193}) {
+    const std::string x = "tensor<" + std::to_string(rows) + "x128xf32>", pair = "tensor<2x128xf32>", vector = "tensor<128xf32>";
+    std::string arguments = "%a: " + x, sums, body, last = "%a";
+    for (int64_t k = 0; k < vectors; ++k) {
+      const std::string number = std::to_string(k);
+      arguments += ", %v" + number + ": " + pair;
+      sums += "%s" + number + " = graph.reduce_sum %v" + number + " {dims = array<i64: 0>} : (" + pair + ") -> " + vector + "\n";
+      body += "%b" + number + " = graph.broadcast %s" + number + " {dims = array<i64: 1>} : (" + vector + ") -> " + x +
+              "\n%y" + number + " = graph.add " + last + ", %b" + number + " : " + x + "\n";
+      last = "%y" + number;
+    }
+    const std::string text =
+        "func.func @forward(" + arguments + ") -> " + x + " {\n" + sums + body + "return " + last + " : " + x + "\n}";
+    OwningOpRef<ModuleOp> copy;
+    auto compiled = context.compile(
+        text, /*gradients=*/false, [&](ModuleOp exec) { copy = exec.clone(); }, /*forGpu=*/true);
+    ASSERT_TRUE((bool)compiled) << llvm::toString(compiled.takeError());
+    auto kernels = codegen::lowerToCuda(*copy);
+    ASSERT_TRUE(succeeded(kernels));
+    GpuEmulator emulator(*kernels);
+    JitFunction &f = **compiled;
+    for (int64_t k = 0; k <= vectors; ++k) { // whole numbers, whose sums are exact
+      f.inputs[k].bytes.resize((k == 0 ? rows * columns : 2 * columns) * sizeof(float));
+      auto *in = (float *)f.inputs[k].bytes.data();
+      for (size_t i = 0; i < f.inputs[k].bytes.size() / sizeof(float); ++i)
+        in[i] = k == 0 ? float(i) : float(i * k);
+    }
+    gpu.accelerator = &emulator;
+    f.run(&gpu);
+    ASSERT_FALSE(gpu.failed()) << gpu.error.message();
+    const auto *out = (const float *)f.outputs[0].bytes.data();
+    for (int64_t i = 0; i < rows * columns; ++i)
+      ASSERT_EQ(out[i], float(i + (2 * (i % columns) + columns) * vectors * (vectors + 1) / 2)) << i;
   }
 }
 

@@ -1,5 +1,6 @@
 // Attention as the runtime requests it from cuDNN, on the fake GPU (fake/), compared with its definition.
 #include "runtime/devices/cuda/Attention.h"
+#include "test/gpu/GpuTest.h"
 #include "test/runtime/devices/AttentionReference.h"
 
 #include <algorithm>
@@ -23,29 +24,6 @@ AttentionReference sampleOf(const DivisiAttention &a) {
   return sample;
 }
 
-/// Tensors in a GPU's memory, one after another as in an arena.
-class Arena {
-public:
-  explicit Arena(const Driver &driver) : memory(driver, bytes, "allocate") {}
-  char *place(size_t size) {
-    used = (used + DIVISI_ALIGNMENT - 1) / DIVISI_ALIGNMENT * DIVISI_ALIGNMENT;
-    used += size;
-    EXPECT_LE(used, bytes);
-    return memory.data() + used - size;
-  }
-  template <typename T> T *put(const std::vector<T> &values) {
-    char *at = place(values.size() * sizeof(T));
-    std::memcpy(at, values.data(), values.size() * sizeof(T));
-    return reinterpret_cast<T *>(at);
-  }
-  template <typename T> T *space(size_t count) { return reinterpret_cast<T *>(place(count * sizeof(T))); }
-
-private:
-  static constexpr size_t bytes = size_t(64) << 20;
-  Memory memory;
-  size_t used = 0;
-};
-
 void expectNear(const char *what, const Numbers &expected, const Numbers &found, double tolerance) {
   double worst = 0, scale = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -59,18 +37,8 @@ void expectNear(const char *what, const Numbers &expected, const uint16_t *found
   expectNear(what, expected, widen({found, found + expected.size()}, type), rounding);
 }
 
-class AttentionTest : public testing::Test {
+class AttentionTest : public GpuTest {
 protected:
-  void SetUp() override {
-    driver.check(driver.init(0), "start");
-    DriverContext context = nullptr;
-    driver.check(driver.retainContext(&context, 0), "use a GPU");
-    driver.check(driver.setContext(context), "use a GPU");
-    driver.check(driver.createStream(&stream, nonBlocking), "create a stream");
-  }
-
-  void TearDown() override { driver.destroyStream(stream); }
-
   /// `workspace`: bytes of the caller's workspace for the gradient, 64 bytes after a multiple of 256. Returns whether
   /// it was used.
   bool check(DivisiAttention a, int64_t workspace) {
@@ -114,23 +82,6 @@ protected:
     EXPECT_EQ(std::memcmp(end, mark.data(), sizeof(float)), 0) << "what lies behind the workspace";
     return std::any_of(space, end, [](char byte) { return byte != 0x77; });
   }
-
-  /// Records `work`, and replays it after `clear`.
-  template <typename Work, typename Clear> void replay(const Work &work, const Clear &clear) {
-    Graph graph = nullptr;
-    GraphExec made = nullptr;
-    driver.check(driver.beginCapture(stream, 1), "record");
-    work();
-    clear();
-    driver.check(driver.endCapture(stream, &graph), "record");
-    driver.check(driver.instantiate(&made, graph, 0), "record");
-    driver.check(driver.launchGraph(made, stream), "replay");
-    driver.destroyGraph(graph);
-    driver.destroyGraphExec(made);
-  }
-
-  Driver driver;
-  Stream stream = nullptr;
 };
 
 DivisiAttention of(int64_t batch, int64_t heads, int64_t queries, int64_t keys, int64_t depth, int64_t type) {

@@ -38,6 +38,7 @@ WAYS = {
                                "--norm-tolerance", "0.3", "--cases", "gpt_tiny"],
     "fp16": ["--compile-args=--precision fp16", "--tolerance", "0.02", "--norm-tolerance", "0.3", "--cases", "gpt_tiny,inception_tiny"],
     "tf32": ["--compile-args=--precision tf32", "--cases", "gpt_tiny"],
+    "tf32, convolutions": ["--compile-args=--precision tf32", "--tolerance", "0.005", "--norm-tolerance", "0.1", "--cases", "inception_tiny,unet_tiny"],
     "data=2": ["--devices", "2", "--strategy", "data", "--cases", "gpt_tiny"],
     "data=2, more": ["--devices", "2", "--strategy", "data", "--cases", "lenet,moe_tiny"],
     "data=2 on one GPU": ["--devices", "2", "--strategy", "data", "--cases", "mlp"],

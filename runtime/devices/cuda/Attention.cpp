@@ -115,7 +115,7 @@ std::unique_ptr<GraphPlan> cuda::planAttention(const GraphFunctions &dnn, Attent
   return graph.graph.plan(target, isForward ? "plan attention" : "plan the gradient of attention");
 }
 
-Attention::Attention(const Driver &driver, Stream stream) : driver(driver), dnn(&handle) {
+Attention::Attention(const Driver &driver, Stream stream) : driver(driver), dnn(GraphFunctions::attention, &handle) {
   dnn.check(dnn.setStream(handle, stream), "use the stream");
 }
 

@@ -6,19 +6,21 @@
 using namespace divisi::runtime;
 using namespace divisi::runtime::cuda;
 
-GraphFunctions::GraphFunctions(void **handle) {
-  openLibrary({"libcudnn.so.9", "libcudnn.so"}, "cuDNN, which computes attention,", [&](void *library) {
-    bindAll(library);
+GraphFunctions::GraphFunctions(const Use &use, void **handle) {
+  std::string what = concat("cuDNN, which computes ", use.what, ",");
+  openLibrary({"libcudnn.so.9", "libcudnn.so"}, what.c_str(), [&](void *library) {
+    bindAll(library, use);
     if (handle)
       checkStart(create(handle));
   });
 }
 
-void GraphFunctions::bindAll(void *library) {
+void GraphFunctions::bindAll(void *library, const Use &use) {
   bind(library, "cudnnGetVersion", version);
-  if (size_t found = version(); found < leastVersion)
-    throw std::runtime_error(concat("attention needs cuDNN 9.16 or later; this is ", found / 10000, ".",
-                                    found / 100 % 100, ".", found % 100));
+  auto text = [](size_t version) { return concat(version / 10000, ".", version / 100 % 100); };
+  if (size_t found = version(); found < use.leastVersion)
+    throw std::runtime_error(concat(use.what, " needs cuDNN ", text(use.leastVersion), " or later; this is ",
+                                    text(found), ".", found % 100));
   bind(library, "cudnnGetLastErrorString", lastError);
   bind(library, "cudnnCreate", create);
   bind(library, "cudnnDestroy", destroy);

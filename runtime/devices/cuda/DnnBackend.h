@@ -24,20 +24,27 @@ struct GraphFunctions {
   int (*get)(void *, int attribute, int type, int64_t most, int64_t *count, void *values);
   int (*execute)(void *handle, void *plan, void *variables);
 
-  /// Creates a handle, unless `handle` is null. Throws std::runtime_error if cuDNN is missing, older than
-  /// `leastVersion`, or does not start.
-  explicit GraphFunctions(void **handle = nullptr);
+  /// What cuDNN is opened for, and the first version that can do it.
+  struct Use {
+    const char *what;
+    size_t leastVersion;
+  };
+  static constexpr Use convolutions = {"convolutions", 90000};
+  /// In versions before 9.16, gradients of attention were wrong if the number of keys is no multiple of 128.
+  static constexpr Use attention = {"attention", 91600};
+
+  /// Creates a handle, unless `handle` is null. Throws std::runtime_error if cuDNN is missing, too old for its use, or
+  /// does not start.
+  explicit GraphFunctions(const Use &use, void **handle = nullptr);
   /// Throws the message of a status other than 0 from a call whose purpose was `what`.
   void check(int status, const char *what) const;
-  /// 9.16: in earlier versions, gradients of attention were wrong if the number of keys is no multiple of 128.
-  static constexpr size_t leastVersion = 91600;
 
 private:
-  void bindAll(void *library);
+  void bindAll(void *library, const Use &use);
 };
 
 /// The element type of a tensor in a graph or in memory.
-enum class Element { F32 = 0, F16 = 2, I32 = 4, BF16 = 9, Bool = 11 }; // cudnnDataType_t
+enum class Element { F32 = 0, F64 = 1, F16 = 2, I32 = 4, BF16 = 9, Bool = 11 }; // cudnnDataType_t
 
 /// A cuDNN object, which is destroyed with this one. Methods throw std::runtime_error.
 class Descriptor {
@@ -58,8 +65,9 @@ public:
   void *get() const { return object; }
 
   // cudnnBackendAttributeType_t.
-  static constexpr int handleType = 0, elementType = 1, flagType = 2, integerType = 3, pointerType = 6,
-                       heuristicType = 8, pointwiseType = 14, objectType = 15, reductionType = 18;
+  static constexpr int handleType = 0, elementType = 1, flagType = 2, integerType = 3, floatType = 4, doubleType = 5,
+                       pointerType = 6, convolutionType = 7, heuristicType = 8, noteType = 11, pointwiseType = 14,
+                       objectType = 15, reductionType = 18;
 
 private:
   const GraphFunctions &dnn;

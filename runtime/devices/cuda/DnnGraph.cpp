@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 
 using namespace divisi::runtime;
 using namespace divisi::runtime::cuda;
@@ -9,12 +10,16 @@ using namespace divisi::runtime::cuda;
 namespace {
 // Values of cuDNN's enumerations (cudnn_graph.h).
 // cudnnBackendDescriptorType_t
-constexpr int pointwiseObject = 0, configObject = 3, heuristicObject = 4, planObject = 5, pointwiseOperation = 13,
-              graphObject = 15, variablesObject = 16, tensorObject = 17, matmulObject = 18, matmulOperation = 19,
+constexpr int pointwiseObject = 0, convolutionObject = 1, engineObject = 2, configObject = 3, heuristicObject = 4,
+              planObject = 5, forwardOperation = 10, filterGradOperation = 11, inputGradOperation = 12,
+              pointwiseOperation = 13, graphObject = 15, variablesObject = 16, tensorObject = 17, matmulObject = 18, matmulOperation = 19,
               reductionObject = 21, reductionOperation = 22, reshapeOperation = 31;
 // cudnnBackendAttributeName_t
 constexpr int pointwiseMode = 0, pointwisePrecision = 1, pointwiseAxis = 9;
+constexpr int convolutionPrecision = 100, convolutionMode = 101, convolutionDilations = 102, convolutionStrides = 103,
+              convolutionHigh = 104, convolutionLow = 105, convolutionRank = 106;
 constexpr int heuristicMode = 200, heuristicGraph = 201, heuristicResults = 202, heuristicDevice = 204;
+constexpr int configEngine = 300, engineNotes = 1303;
 constexpr int planHandle = 400, planConfig = 401, planWorkspace = 402, planDevice = 407;
 constexpr int pointwiseHow = 750, pointwiseX = 751, pointwiseB = 752, pointwiseY = 753, pointwiseT = 758;
 constexpr int graphHandle = 800, graphOperations = 801;
@@ -26,11 +31,35 @@ constexpr int reductionMode = 1600, reductionPrecision = 1601, reductionX = 1610
               reductionHow = 1612;
 constexpr int reshapeX = 2200, reshapeY = 2201;
 
-constexpr int heuristicsA = 3; // CUDNN_HEUR_MODE_A
-constexpr int mostConfigs = 8, notSupported = 3000;
+constexpr int heuristics[] = {3, 2};                                                   // cudnnBackendHeurMode_t: A, fallback
+constexpr int tensorCore = 0, roundsInputs = 1, reducedPrecision = 2, noFixedOrder = 4; // cudnnBackendNumericalNote_t
+constexpr int mostConfigs = 16, mostNotes = 32, notSupported = 3000;
 constexpr int64_t alignment = 16;
+constexpr int crossCorrelation = 1; // cudnnConvolutionMode_t
 
 using Dims = OperationGraph::Dims;
+
+/// The attributes of a convolution's operation.
+struct ConvolutionNames {
+  int operation, alpha, beta, how, w, x, y;
+};
+constexpr ConvolutionNames convolutionNames[] = { // by ConvKind
+    {forwardOperation, 700, 701, 702, 703, 704, 705},
+    {inputGradOperation, 706, 707, 708, 709, 710, 711},
+    {filterGradOperation, 712, 713, 714, 715, 716, 717},
+};
+
+/// What is said of the numbers of a configuration's engine.
+std::vector<int> notesOf(const GraphFunctions &dnn, void *config, const char *what) {
+  Descriptor engine(dnn, engineObject);
+  void *object = engine.get();
+  int64_t count = 0;
+  dnn.check(dnn.get(config, configEngine, Descriptor::objectType, 1, &count, &object), what);
+  std::vector<int> notes(mostNotes);
+  dnn.check(dnn.get(object, engineNotes, Descriptor::noteType, mostNotes, &count, notes.data()), what);
+  notes.resize(static_cast<size_t>(std::clamp<int64_t>(count, 0, mostNotes)));
+  return notes;
+}
 } // namespace
 
 void GraphPlan::execute(void *handle, const std::vector<void *> &memory, void *workspace) {
@@ -57,17 +86,56 @@ Descriptor &OperationGraph::addOperation(int type) {
   return operation;
 }
 
-OperationGraph::Tensor OperationGraph::tensor(Element element, const Dims &dims, const Dims &strides, int flag) {
+void *OperationGraph::describe(Element element, size_t rank, const int64_t *dims, const int64_t *strides, int flag) {
   Descriptor &tensor = add(tensorObject);
   tensor.setElement(tensorElement, element);
-  tensor.set(tensorDims, Descriptor::integerType, 4, dims.data());
-  tensor.set(tensorStrides, Descriptor::integerType, 4, strides.data());
+  tensor.set(tensorDims, Descriptor::integerType, static_cast<int64_t>(rank), dims);
+  tensor.set(tensorStrides, Descriptor::integerType, static_cast<int64_t>(rank), strides);
   tensor.setInteger(tensorId, ++lastId);
   tensor.setInteger(tensorAlignment, alignment);
   if (flag)
     tensor.setFlag(flag);
   tensor.finish("describe a tensor");
-  return {element, dims, strides, tensor.get()};
+  return tensor.get();
+}
+
+OperationGraph::Tensor OperationGraph::tensor(Element element, const Dims &dims, const Dims &strides, int flag) {
+  return {element, dims, strides, describe(element, dims.size(), dims.data(), strides.data(), flag)};
+}
+
+void *OperationGraph::image(Element element, const std::vector<int64_t> &sizes, const std::vector<int64_t> &strides) {
+  void *object = describe(element, sizes.size(), sizes.data(), strides.data(), 0);
+  made->memoryIds.push_back(lastId);
+  return object;
+}
+
+void OperationGraph::convolution(const Convolution &c, void *x, void *w, void *y) {
+  auto rank = static_cast<int64_t>(c.strides.size());
+  Descriptor &how = add(convolutionObject);
+  how.setElement(convolutionPrecision, c.element == Element::F64 ? Element::F64 : Element::F32);
+  how.set(convolutionMode, Descriptor::convolutionType, 1, &crossCorrelation);
+  how.setInteger(convolutionRank, rank);
+  how.set(convolutionLow, Descriptor::integerType, rank, c.low.data());
+  how.set(convolutionHigh, Descriptor::integerType, rank, c.high.data());
+  how.set(convolutionStrides, Descriptor::integerType, rank, c.strides.data());
+  how.set(convolutionDilations, Descriptor::integerType, rank, c.dilations.data());
+  how.finish("describe a convolution");
+  const ConvolutionNames &names = convolutionNames[static_cast<size_t>(c.kind)];
+  Descriptor &operation = addOperation(names.operation);
+  auto factor = [&](int name, double value) {
+    auto single = static_cast<float>(value);
+    if (c.element == Element::F64)
+      operation.set(name, Descriptor::doubleType, 1, &value);
+    else
+      operation.set(name, Descriptor::floatType, 1, &single);
+  };
+  factor(names.alpha, 1);
+  factor(names.beta, 0);
+  operation.setObject(names.how, how.get());
+  operation.setObject(names.w, w);
+  operation.setObject(names.x, x);
+  operation.setObject(names.y, y);
+  operation.finish("add a convolution to a graph");
 }
 
 OperationGraph::Tensor OperationGraph::between(Element element, const Dims &dims) {
@@ -169,43 +237,66 @@ OperationGraph::Tensor OperationGraph::transpose(const Tensor &x, Element elemen
   return result;
 }
 
-std::unique_ptr<GraphPlan> OperationGraph::plan(const PlanTarget &target, const char *what) {
+std::unique_ptr<GraphPlan> OperationGraph::plan(const PlanTarget &target, const char *what, const EngineChoice &choice) {
   Descriptor &graph = add(graphObject);
   if (target.handle)
     graph.set(graphHandle, Descriptor::handleType, 1, &target.handle);
   graph.set(graphOperations, Descriptor::objectType, static_cast<int64_t>(operations.size()), operations.data());
   graph.finish(what);
 
-  Descriptor &heuristic = add(heuristicObject);
-  heuristic.setObject(heuristicGraph, graph.get());
-  heuristic.set(heuristicMode, Descriptor::heuristicType, 1, &heuristicsA);
-  if (target.device)
-    heuristic.setObject(heuristicDevice, target.device->get());
-  heuristic.finish(what);
-  std::vector<void *> configs; // to be filled in
-  for (int i = 0; i < mostConfigs; ++i)
-    configs.push_back(add(configObject).get());
-  int64_t count = 0;
-  dnn.check(dnn.get(heuristic.get(), heuristicResults, Descriptor::objectType, mostConfigs, &count, configs.data()),
-            what);
-
   int status = notSupported;
-  for (int64_t i = 0; i < std::min<int64_t>(count, mostConfigs); ++i) { // the fastest first
-    Descriptor plan(dnn, planObject);
-    if (target.handle)
-      plan.set(planHandle, Descriptor::handleType, 1, &target.handle);
-    if (target.device)
-      plan.setObject(planDevice, target.device->get());
-    plan.setObject(planConfig, configs[static_cast<size_t>(i)]);
-    status = dnn.finalize(plan.get());
-    if (status != 0)
-      continue;
-    int64_t bytes = 0;
-    dnn.check(dnn.get(plan.get(), planWorkspace, Descriptor::integerType, 1, &count, &bytes), what);
+  std::optional<Descriptor> unordered;
+  int64_t unorderedBytes = 0;
+  auto done = [&](Descriptor &&plan, int64_t bytes) {
     made->workspaceBytes = static_cast<size_t>(bytes);
     made->descriptors.push_back(std::move(plan));
     return std::move(made);
+  };
+  for (int mode : heuristics) {
+    Descriptor &heuristic = add(heuristicObject);
+    heuristic.setObject(heuristicGraph, graph.get());
+    heuristic.set(heuristicMode, Descriptor::heuristicType, 1, &mode);
+    if (target.device)
+      heuristic.setObject(heuristicDevice, target.device->get());
+    if (int refused = dnn.finalize(heuristic.get()); refused != 0) {
+      status = refused;
+      continue;
+    }
+    std::vector<void *> configs; // to be filled in
+    for (int i = 0; i < mostConfigs; ++i)
+      configs.push_back(add(configObject).get());
+    int64_t count = 0;
+    dnn.check(dnn.get(heuristic.get(), heuristicResults, Descriptor::objectType, mostConfigs, &count, configs.data()),
+              what);
+    for (int64_t i = 0; i < std::min<int64_t>(count, mostConfigs); ++i) { // the fastest first
+      void *config = configs[static_cast<size_t>(i)];
+      std::vector<int> notes = notesOf(dnn, config, what);
+      auto has = [&](int note) { return std::find(notes.begin(), notes.end(), note) != notes.end(); };
+      bool later = choice.ordered && has(noFixedOrder);
+      if (has(reducedPrecision) || (choice.exact && (has(tensorCore) || has(roundsInputs))) || (later && unordered))
+        continue;
+      Descriptor plan(dnn, planObject);
+      if (target.handle)
+        plan.set(planHandle, Descriptor::handleType, 1, &target.handle);
+      if (target.device)
+        plan.setObject(planDevice, target.device->get());
+      plan.setObject(planConfig, config);
+      if (int refused = dnn.finalize(plan.get()); refused != 0) {
+        status = refused;
+        continue;
+      }
+      int64_t bytes = 0, one = 0;
+      dnn.check(dnn.get(plan.get(), planWorkspace, Descriptor::integerType, 1, &one, &bytes), what);
+      if (static_cast<size_t>(bytes) > choice.mostWorkspace)
+        continue;
+      if (!later)
+        return done(std::move(plan), bytes);
+      unordered.emplace(std::move(plan));
+      unorderedBytes = bytes;
+    }
   }
+  if (unordered)
+    return done(std::move(*unordered), unorderedBytes);
   dnn.check(status, what);
   return nullptr;
 }

@@ -2,6 +2,7 @@
 #ifndef DIVISI_RUNTIME_DEVICES_CUDA_DNNGRAPH_H
 #define DIVISI_RUNTIME_DEVICES_CUDA_DNNGRAPH_H
 
+#include "runtime/core/Accelerator.h"
 #include "runtime/devices/cuda/DnnBackend.h"
 
 #include <array>
@@ -33,6 +34,13 @@ private:
   std::list<Descriptor> descriptors; ///< the last one is the plan
   std::vector<int64_t> memoryIds, numberIds;
   std::vector<float> numbers;
+};
+
+/// Which of cuDNN's engines may compute a graph: all, unless something is said. None may add up in fewer bits than F32.
+struct EngineChoice {
+  bool exact = false;    ///< no operand is rounded: F32 is not multiplied as TF32
+  bool ordered = false;  ///< sums in a fixed order are preferred
+  size_t mostWorkspace = SIZE_MAX;
 };
 
 /// Operations on four-dimensional tensors, computed in F32. Methods throw std::runtime_error for operations that cuDNN
@@ -80,14 +88,25 @@ public:
   /// x with the last two dimensions exchanged.
   Tensor transpose(const Tensor &x, Element element);
 
+  /// The image or filter of a convolution, with one to three spatial dimensions, in memory: its descriptor.
+  void *image(Element element, const std::vector<int64_t> &sizes, const std::vector<int64_t> &strides);
+  struct Convolution {
+    ConvKind kind;
+    Element element;                                   ///< F64: it is computed in F64
+    std::vector<int64_t> low, high, strides, dilations; ///< low, high: padding with zeros
+  };
+  /// The operation that computes y, x or w, by its kind, from the others.
+  void convolution(const Convolution &how, void *x, void *w, void *y);
+
   /// Makes a plan without running anything. The graph is empty afterwards. If cuDNN has no plan, the error says that
   /// `what` is impossible.
-  std::unique_ptr<GraphPlan> plan(const PlanTarget &target, const char *what);
+  std::unique_ptr<GraphPlan> plan(const PlanTarget &target, const char *what, const EngineChoice &choice = {});
 
   static Dims packed(const Dims &dims) { return {dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1}; }
   static Dims exchanged(const Dims &dims) { return {dims[0], dims[1], dims[3], dims[2]}; }
 
 private:
+  void *describe(Element element, size_t rank, const int64_t *dims, const int64_t *strides, int flag);
   Tensor tensor(Element element, const Dims &dims, const Dims &strides, int flag);
   Tensor between(Element element, const Dims &dims);
   void pointwise(Pointwise mode, const Tensor &x, const Tensor *y, const Tensor *condition, const int64_t *axis,

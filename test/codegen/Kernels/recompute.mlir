@@ -72,3 +72,37 @@ func.func @siblings(%m: tensor<256x512xf32>, %v: tensor<256x512xf32>, %g: tensor
   %b = graph.add %v, %s : tensor<256x512xf32>
   return %a, %b : tensor<256x512xf32>, tensor<256x512xf32>
 }
+
+// -----
+
+// What windows of 3 x 3 that move by 2 read is recomputed from the convolution: they overlap 2.25 times.
+// CPU-LABEL: func.func @overlapping
+// GPU-LABEL: func.func @overlapping
+// GPU: %[[H:.*]], %{{.*}} = exec.call graph.conv
+// GPU: exec.kernel {{.*}}(%[[H]]) {{.*}} -> tensor<2x32x32x64xf32> {
+// GPU: graph.tanh
+// GPU: exec.kernel {{.*}}(%arg2, %[[H]]) {{.*}} -> tensor<2x64x64x64xf32> {
+// GPU: graph.tanh
+func.func @overlapping(%x: tensor<2x64x64x3xf32>, %w: tensor<64x3x1x1xf32>, %g: tensor<2x64x64x64xf32>) -> (tensor<2x32x32x64xf32>, tensor<2x64x64x64xf32>) {
+  %h = graph.conv %x, %w {channels_last, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads_low = array<i64: 0, 0>, pads_high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<2x64x64x3xf32>, tensor<64x3x1x1xf32>) -> tensor<2x64x64x64xf32>
+  %t = graph.tanh %h : tensor<2x64x64x64xf32>
+  %y, %p = graph.max_pool %t {window = array<i64: 1, 3, 3, 1>, strides = array<i64: 1, 2, 2, 1>, dilations = array<i64: 1, 1, 1, 1>, pads_low = array<i64: 0, 1, 1, 0>} : (tensor<2x64x64x64xf32>) -> (tensor<2x32x32x64xf32>, tensor<2x32x32x64xi32>)
+  %b = graph.mul %g, %t : tensor<2x64x64x64xf32>
+  return %y, %b : tensor<2x32x32x64xf32>, tensor<2x64x64x64xf32>
+}
+
+// -----
+
+// What those read that move by 1 is stored: each element would be computed nine times.
+// CPU-LABEL: func.func @overlapping_much
+// GPU-LABEL: func.func @overlapping_much
+// GPU: graph.tanh
+// GPU: graph.max_pool
+// GPU-NOT: graph.tanh
+func.func @overlapping_much(%x: tensor<2x64x64x3xf32>, %w: tensor<64x3x1x1xf32>, %g: tensor<2x64x64x64xf32>) -> (tensor<2x64x64x64xf32>, tensor<2x64x64x64xf32>) {
+  %h = graph.conv %x, %w {channels_last, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads_low = array<i64: 0, 0>, pads_high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<2x64x64x3xf32>, tensor<64x3x1x1xf32>) -> tensor<2x64x64x64xf32>
+  %t = graph.tanh %h : tensor<2x64x64x64xf32>
+  %y, %p = graph.max_pool %t {window = array<i64: 1, 3, 3, 1>, strides = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1, 1, 1>, pads_low = array<i64: 0, 1, 1, 0>} : (tensor<2x64x64x64xf32>) -> (tensor<2x64x64x64xf32>, tensor<2x64x64x64xi32>)
+  %b = graph.mul %g, %t : tensor<2x64x64x64xf32>
+  return %y, %b : tensor<2x64x64x64xf32>, tensor<2x64x64x64xf32>
+}

@@ -30,8 +30,8 @@ int refuse(int code, const std::string &why) {
 
 size_t widthOf(int type) {
   return type == BoolType                                                                         ? 1
-         : type == IntType || type == HandleType || type == PointerType || type == ObjectTypeType ? 8
-                                                                                                  : 4;
+         : type == IntType || type == HandleType || type == PointerType || type == ObjectTypeType || type == DoubleType ? 8
+                                                                                                                        : 4;
 }
 } // namespace
 
@@ -60,8 +60,10 @@ API int cudnnBackendSetAttribute(Descriptor *descriptor, int name, int type, int
   const Rule *rule = ruleOf(object.type, name);
   if (object.finished)
     return refuse(badParam, "an attribute of a finished object is set");
-  if (!rule || rule->type != type || count < std::max<int64_t>(1, rule->least) || count > rule->most || !values)
+  bool isOfType = rule && (rule->type == type || (rule->type == FloatType && type == DoubleType));
+  if (!isOfType || count < std::max<int64_t>(1, rule->least) || count > rule->most || !values)
     return refuse(badParam, "an attribute that an object does not have, or of another type or number");
+  object.types[name] = type;
   object.values[name].assign((const char *)values, (const char *)values + widthOf(type) * (size_t)count);
   if (type != ObjectTypeType)
     return success;
@@ -92,17 +94,67 @@ API int cudnnBackendGetAttribute(Descriptor *descriptor, int name, int type, int
     return refuse(badParam, "an attribute of an object that is not finished");
   *count = 1;
   if (object.type == Plan && name == 402 && type == IntType) {
-    std::memcpy(values, &object.graph.workspaceBytes, 8);
+    std::memcpy(values, &object.graph.engine.workspaceBytes, 8);
     return success;
   }
+  if (object.type == Engine && name == 1303 && type == NoteType) {
+    const std::vector<int> &notes = object.graph.engine.notes;
+    *count = (int64_t)notes.size();
+    std::copy_n(notes.begin(), std::min<int64_t>(most, *count), (int *)values);
+    return success;
+  }
+  /// What the library gives is filled into objects that the caller has made.
+  auto fill = [&](int wanted, int64_t number, const Graph &graph) {
+    Object &given = **((Descriptor **)values)[number];
+    if (given.type != wanted || given.finished)
+      return false;
+    given.graph = graph;
+    given.finished = true;
+    return true;
+  };
+  if (object.type == EngineConfig && name == 300 && type == ObjectTypeType)
+    return fill(Engine, 0, object.graph) ? success : refuse(badParam, "no object for an engine");
   if (object.type != Heuristic || name != 202 || type != ObjectTypeType)
     return refuse(notSupported, "an attribute that nobody can ask for");
-  Object &config = ***(Descriptor **)values;
-  if (config.type != EngineConfig || config.finished)
-    return refuse(badParam, "no object for a configuration");
-  config.graph = object.graph;
-  config.finished = true;
+  std::vector<EngineOfGraph> engines = enginesOf(object.graph, object.one<int>(200) == 2);
+  *count = (int64_t)engines.size();
+  for (int64_t i = 0; i < std::min(most, *count); ++i) {
+    Graph graph = object.graph;
+    graph.engine = engines[(size_t)i];
+    if (!fill(EngineConfig, i, graph))
+      return refuse(badParam, "no object for a configuration");
+  }
   return success;
+}
+/// Whether an engine without a fixed order computes what another one could.
+static bool isUnordered(const Graph &graph) {
+  if (!graph.engine.has(NoFixedOrder))
+    return false;
+  for (bool fallback : {false, true})
+    for (const EngineOfGraph &other : enginesOf(graph, fallback))
+      if (!other.has(NoFixedOrder))
+        return true;
+  return false;
+}
+/// The work's line in the log.
+static std::string nameOf(const Graph &graph) {
+  const Operation *o = graph.convolution();
+  if (!o)
+    return "operations " + std::to_string(graph.operations.size());
+  auto image = [](const Tensor &t) { return std::to_string(t.dims[0]) + "x" + std::to_string(t.dims[1]); };
+  const char *kind = o->type == ConvolutionForward     ? "conv "
+                     : o->type == ConvolutionInputGrad ? "conv_input_grad "
+                                                       : "conv_filter_grad ";
+  return kind + image(o->x()) + " -> " + image(o->y());
+}
+/// What makes a graph another one than those that were used before.
+static std::string shapeOf(const Graph &graph) {
+  std::string text = nameOf(graph) + " in " + std::to_string(graph.engine.workspaceBytes);
+  if (const Operation *o = graph.convolution())
+    for (const Tensor *t : {&o->x(), &o->w(), &o->y()})
+      for (int64_t dim : t->dims)
+        text += " " + std::to_string(dim);
+  return text;
 }
 API int cudnnBackendExecute(DnnHandle *handle, Descriptor *plan, Descriptor *variables) {
   if (!handle || (*plan)->type != Plan || !(*plan)->finished || (*variables)->type != VariablePack ||
@@ -128,14 +180,16 @@ API int cudnnBackendExecute(DnnHandle *handle, Descriptor *plan, Descriptor *var
   if (memory.size() != graph.bound.size())
     return refuse(badParam, "a tensor without an address");
   auto *workspace = (*variables)->one<char *>(1003);
-  auto bytes = (size_t)graph.workspaceBytes;
+  auto bytes = (size_t)graph.engine.workspaceBytes;
   if (bytes > 0 && ((uintptr_t)workspace % 256 != 0 || !isOnDevice(workspace, bytes)))
     return refuse(badParam, "a workspace that is too small or not aligned");
   for (auto &[id, tensor] : graph.bound)
     if (auto *at = (char *)memory[id]; at < workspace + bytes && workspace < at + tensor.bytes())
       return refuse(badParam, "a tensor within the workspace");
-  noteFirstUse("a graph of " + std::to_string(graph.operations.size()) + " operations in " + std::to_string(bytes));
-  record("operations %zu workspace %zu", graph.operations.size(), bytes);
+  if (isUnordered(graph))
+    return refuse(badParam, "sums without a fixed order, although there is an engine that has one");
+  noteFirstUse(shapeOf(graph));
+  record("%s workspace %zu", nameOf(graph).c_str(), bytes);
   return enqueueOn(
       handle->stream,
       [=] {

@@ -7,7 +7,7 @@
 using namespace fake;
 
 namespace {
-int64_t widthOf(int type) { return type == Float || type == Int32 ? 4 : type == Boolean ? 1 : 2; }
+int64_t widthOf(int type) { return type == Double ? 8 : type == Float || type == Int32 ? 4 : type == Boolean ? 1 : 2; }
 bool isHalf(int type) { return type == Half || type == Brain; }
 int64_t tiles(int64_t length, int64_t tile) { return (length + tile - 1) / tile * tile; }
 
@@ -53,6 +53,44 @@ std::string matmul(const Operation &o) {
   return "";
 }
 
+std::string convolution(const Operation &o) {
+  const Tensor &x = o.x(), &w = o.w(), &y = o.y();
+  const Windows &c = o.windows;
+  if (x.dims.size() < 4 || x.dims.size() > 5 || c.strides.size() != x.dims.size() - 2)
+    return "a convolution of fewer than two or more than three dimensions";
+  if (x.dims[0] != y.dims[0] || y.dims[1] != w.dims[0] || x.dims[1] % w.dims[1] != 0 ||
+      w.dims[0] % (x.dims[1] / w.dims[1]) != 0)
+    return "images and filter of a convolution do not fit";
+  if (x.type != w.type || x.type != y.type || x.type == Int32 || x.type == Boolean)
+    return "types of a convolution do not fit";
+  for (size_t d = 0; d < c.strides.size(); ++d) {
+    int64_t reach = c.dilations[d] * (w.dims[d + 2] - 1) + 1, padded = x.dims[d + 2] + c.low[d] + c.high[d];
+    if (padded < reach || y.dims[d + 2] != (padded - reach) / c.strides[d] + 1)
+      return "the size of a convolution's result does not fit";
+  }
+  return "";
+}
+
+/// Whether an image or a filter lies without gaps, with its channels last or not.
+bool isDense(const Tensor &t, bool last) {
+  int64_t stride = last ? t.dims[1] : 1;
+  for (size_t d = t.dims.size(); d-- > 0;) {
+    if (d == 1 && last)
+      continue;
+    if (t.dims[d] > 1 && t.strides[d] != stride)
+      return false;
+    stride *= t.dims[d];
+  }
+  return !last || t.dims[1] == 1 || t.strides[1] == 1;
+}
+
+std::string obstacleOfConvolution(const Operation &o) {
+  bool last = isDense(o.x(), true) && isDense(o.y(), true), first = isDense(o.x(), false) && isDense(o.y(), false);
+  if (!last && !first)
+    return "no engine for images of two orders, or with gaps";
+  return isDense(o.w(), true) || isDense(o.w(), false) ? "" : "no engine for a filter with gaps";
+}
+
 std::string reshape(const Operation &o) {
   const Tensor &x = o.inputs[0];
   if (x.elements() != o.result.elements())
@@ -92,7 +130,7 @@ std::string fake::problemOf(const Tensor &t) {
   for (size_t d = 0; d < t.dims.size(); ++d)
     if (t.dims[d] <= 0 || t.strides[d] <= 0)
       return "a dimension or stride below 1";
-  if (t.type != Float && t.type != Half && t.type != Int32 && t.type != Brain && t.type != Boolean)
+  if (t.type != Float && t.type != Double && t.type != Half && t.type != Int32 && t.type != Brain && t.type != Boolean)
     return "a type that nobody knows";
   if (t.alignment <= 0 || t.alignment % widthOf(t.type) != 0)
     return "an alignment that does not fit the type";
@@ -116,12 +154,20 @@ std::string fake::problemOf(const Operation &o) {
     return matmul(o);
   case ReductionOperation:
     return repeats(o.result, o.inputs[0]) ? "" : "dimensions of a reduction do not fit";
+  case ConvolutionForward:
+  case ConvolutionFilterGrad:
+  case ConvolutionInputGrad:
+    return convolution(o);
   default:
     return reshape(o);
   }
 }
 
 std::string fake::problemOf(const Graph &graph) {
+  if (graph.operations.size() > 1)
+    for (const Operation &o : graph.operations)
+      if (o.isConvolution())
+        return "a convolution among other operations";
   std::map<int64_t, Tensor> known;
   std::set<int64_t> written, read;
   auto isNew = [&](const Tensor &t) { return known.try_emplace(t.id, t).first->second == t; };
@@ -145,6 +191,8 @@ std::string fake::problemOf(const Graph &graph) {
 }
 
 std::string fake::obstacleOf(const Graph &graph) {
+  if (const Operation *conv = graph.convolution())
+    return obstacleOfConvolution(*conv);
   for (const Operation &o : graph.operations)
     for (const Tensor &input : o.inputs)
       if (o.type == MatmulOperation && !input.isVirtual) {
@@ -158,7 +206,26 @@ std::string fake::obstacleOf(const Graph &graph) {
   return "";
 }
 
-int64_t fake::workspaceOf(const Graph &graph) {
+bool EngineOfGraph::has(int note) const { return std::find(notes.begin(), notes.end(), note) != notes.end(); }
+
+/// Engines with tensor cores transpose what does not have its channels last. The fastest needs too much workspace, the
+/// next one has no fixed order; only such compute the gradient of a filter with three spatial dimensions.
+static std::vector<EngineOfGraph> enginesOfConvolution(const Operation &o, bool fallback) {
+  int64_t transposed = 0;
+  for (const Tensor *t : {&o.x(), &o.w(), &o.y()})
+    transposed += isDense(*t, true) ? 0 : t->bytes();
+  constexpr int64_t some = 4096, much = int64_t(2) << 30;
+  bool unordered = o.type == ConvolutionFilterGrad && o.x().dims.size() == 5;
+  if (unordered)
+    return {{{NoFixedOrder}, some}};
+  if (fallback)
+    return {{{}, some}};
+  return {{{TensorCore}, much}, {{TensorCore, NoFixedOrder}, some + transposed}, {{TensorCore}, some + transposed}};
+}
+
+std::vector<EngineOfGraph> fake::enginesOf(const Graph &graph, bool fallback) {
+  if (const Operation *conv = graph.convolution())
+    return enginesOfConvolution(*conv, fallback);
   int64_t most = 0; // for what is transposed, in tiles
   for (const Operation &o : graph.operations)
     if (o.type == ReshapeOperation && o.inputs[0].isVirtual) {
@@ -167,5 +234,5 @@ int64_t fake::workspaceOf(const Graph &graph) {
       int64_t batch = y.elements() / y.dims[row] / y.dims[column];
       most = std::max(most, 2 * batch * tiles(y.dims[row], 128) * tiles(y.dims[column], 64));
     }
-  return most + 256;
+  return {{{}, most + 256}};
 }

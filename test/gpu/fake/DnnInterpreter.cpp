@@ -2,6 +2,7 @@
 #include "test/gpu/fake/DnnGraph.h"
 #include "test/gpu/fake/Numbers.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -10,12 +11,14 @@ using namespace fake;
 namespace {
 using Values = std::vector<double>; // of a tensor, the last dimension first
 
-Kind kindOf(int type) { return type == Half ? Kind::Half : type == Brain ? Kind::Brain : Kind::Float; }
+Kind kindOf(int type) {
+  return type == Half ? Kind::Half : type == Brain ? Kind::Brain : type == Double ? Kind::Double : Kind::Float;
+}
 
 double rounded(int type, double value) {
   if (type == Int32 || type == Boolean)
     return value;
-  float space;
+  double space;
   setNumber(kindOf(type), &space, 0, value);
   return number(kindOf(type), &space, 0);
 }
@@ -95,6 +98,55 @@ Values reduce(const Operation &o, const Values &x) {
   return result;
 }
 
+/// A number with as many bits as TF32 has.
+double asTf32(double value) {
+  auto bits = std::bit_cast<uint32_t>((float)value);
+  return std::bit_cast<float>((bits + 0xfff + ((bits >> 13) & 1)) & ~uint32_t(0x1fff));
+}
+
+/// Calls body(element of x, of w, of y) for every multiplication of a convolution.
+template <typename Body> void forEachProduct(const Operation &o, const Body &body) {
+  const std::vector<int64_t> &x = o.x().dims, &w = o.w().dims, &y = o.y().dims;
+  const Windows &c = o.windows;
+  size_t spatial = x.size() - 2;
+  int64_t ins = 1, outs = 1, taps = 1, perGroup = w[0] / (x[1] / w[1]);
+  for (size_t d = 2; d < x.size(); ++d)
+    ins *= x[d], outs *= y[d], taps *= w[d];
+  for (int64_t out = 0; out < outs; ++out)
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      int64_t restOut = out, restTap = tap, in = 0, step = 1;
+      bool inside = true;
+      for (size_t d = spatial; d-- > 0;) {
+        int64_t at = restOut % y[d + 2] * c.strides[d] - c.low[d] + restTap % w[d + 2] * c.dilations[d];
+        restOut /= y[d + 2], restTap /= w[d + 2];
+        inside &= at >= 0 && at < x[d + 2];
+        in += at * step, step *= x[d + 2];
+      }
+      for (int64_t n = 0; inside && n < x[0]; ++n)
+        for (int64_t to = 0; to < w[0]; ++to)
+          for (int64_t from = 0; from < w[1]; ++from)
+            body((n * x[1] + to / perGroup * w[1] + from) * ins + in, (to * w[1] + from) * taps + tap,
+                 (n * y[1] + to) * outs + out);
+    }
+}
+
+Values convolution(const Operation &o, Values a, Values b, bool tensorCores) {
+  if (tensorCores && o.result.type == Float)
+    for (Values *values : {&a, &b})
+      for (double &value : *values)
+        value = asTf32(value);
+  Values result((size_t)o.result.elements(), 0);
+  forEachProduct(o, [&](int64_t x, int64_t w, int64_t y) {
+    if (o.type == ConvolutionForward)
+      result[(size_t)y] += a[(size_t)x] * b[(size_t)w];
+    else if (o.type == ConvolutionInputGrad)
+      result[(size_t)x] += a[(size_t)w] * b[(size_t)y];
+    else
+      result[(size_t)w] += a[(size_t)x] * b[(size_t)y];
+  });
+  return result;
+}
+
 /// Another view of the same memory.
 Values reshape(const Operation &o, const Values &x) {
   Values memory((size_t)(o.inputs[0].offset((int64_t)x.size() - 1) + 1)), result(x.size());
@@ -122,7 +174,8 @@ void fake::interpret(const Graph &graph, const std::map<int64_t, void *> &memory
     std::vector<const Values *> inputs;
     for (const Tensor &input : o.inputs)
       inputs.push_back(valuesOf(input));
-    Values result = o.type == PointwiseOperation   ? pointwise(o, inputs)
+    Values result = o.isConvolution() ? convolution(o, *inputs[0], *inputs[1], graph.engine.has(TensorCore))
+                    : o.type == PointwiseOperation ? pointwise(o, inputs)
                     : o.type == MatmulOperation    ? matmul(o, *inputs[0], *inputs[1])
                     : o.type == ReductionOperation ? reduce(o, *inputs[0])
                                                    : reshape(o, *inputs[0]);

@@ -5,7 +5,8 @@
 
 namespace fake {
 
-/// An attribute: its name and type, its number of values, and which objects if its values are objects.
+/// An attribute: its name and type, its number of values, and which objects if its values are objects. One of FloatType
+/// may be of DoubleType.
 struct Rule {
   int name, type;
   int64_t least, most; // least 0: it may be left out
@@ -16,8 +17,12 @@ enum AttributeType { // cudnnBackendAttributeType_t
   DataTypeType = 1,
   BoolType = 2,
   IntType = 3,
+  FloatType = 4,
+  DoubleType = 5,
   PointerType = 6,
+  ConvolutionType = 7,
   HeuristicType = 8,
+  NoteType = 11,
   PointwiseType = 14,
   ObjectTypeType = 15,
   ReductionType = 18,
@@ -30,6 +35,7 @@ struct Object {
   int type;
   bool finished = false;
   std::map<int, std::vector<char>> values = {};
+  std::map<int, int> types = {}; // of attributes' values
   std::map<int, std::vector<std::shared_ptr<const Object>>> objects = {};
   // Set when they are finalized:
   Tensor tensor = {};

@@ -1,7 +1,7 @@
 // Plans of attention by the installed cuDNN, for GPUs that are not present: nothing runs. Prints one line for each plan
 // that fails, then `N passed, N failed`.
-#include "runtime/core/Status.h"
 #include "runtime/devices/cuda/Attention.h"
+#include "test/gpu/planning/Gpus.h"
 
 #include <bit>
 #include <cstdio>
@@ -9,38 +9,9 @@
 
 using namespace divisi::runtime;
 using namespace divisi::runtime::cuda;
+using namespace divisi::test;
 
 namespace {
-constexpr int deviceObject = 38, deviceText = 2702, textType = 24; // cudnn_graph.h
-
-struct Gpu {
-  int architecture, processors, sharedBytes, clock, memoryClock, cacheBytes;
-  const char *memory, *name;
-};
-constexpr Gpu gpus[] = {
-    {80, 108, 166912, 1410000, 1593000, 41943040, "85899345920", "NVIDIA A100-SXM4-80GB"},
-    {90, 132, 232448, 1980000, 3201000, 62914560, "150754820096", "NVIDIA H200"},
-    {100, 148, 232448, 1965000, 3996000, 132644864, "191503400960", "NVIDIA B200"},
-};
-
-/// The device properties that cuDNN requests.
-Descriptor describe(const GraphFunctions &dnn, const Gpu &gpu) {
-  std::string text =
-      concat(R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)",
-             R"("multiProcessorCount":)", gpu.processors, R"(,"smCountOrigin":0,"warpSize":32,)",
-             R"("maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":)", gpu.sharedBytes,
-             R"(,"reservedSharedMemoryPerBlock":1024,"oversizedSharedMemoryPerBlock":0,"maxRegistersPerSM":65536,)",
-             R"("maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,)",
-             R"("supportCoopLaunch":1,"totalGlobalMem":)", gpu.memory, R"(,"smClockRateKHz":)", gpu.clock,
-             R"(,"memClockRateKHz":)", gpu.memoryClock, R"(,"memoryBusWidth":5120,"l2CacheSize":)", gpu.cacheBytes,
-             R"(,"cudaDeviceId":0,"deviceVer":)", gpu.architecture * 10, R"(,"driverVer":13000,"deviceName":")",
-             gpu.name, R"("})");
-  Descriptor device(dnn, deviceObject);
-  device.set(deviceText, textType, static_cast<int64_t>(text.size()) + 1, text.c_str());
-  device.finish("describe a GPU");
-  return device;
-}
-
 struct Case {
   int64_t type, batch, heads, queries, keys, depth, causal;
   const char *bias; ///< its dimensions besides keys; null: there is none
@@ -100,7 +71,7 @@ std::string problemOf(const GraphFunctions &dnn, AttentionKind kind, const Divis
 int main() {
   int passed = 0, failed = 0;
   try {
-    GraphFunctions dnn;
+    GraphFunctions dnn(GraphFunctions::attention);
     std::printf("cuDNN %zu\n", dnn.version());
     for (const Gpu &gpu : gpus)
       for (const Case &c : cases)

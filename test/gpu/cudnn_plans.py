@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Plans of attention by the installed cuDNN, for described GPUs that are not present.
+"""Plans of attention and convolutions by the installed cuDNN, for described GPUs that are not present.
 
-    attention_plans.py --build DIR
+    cudnn_plans.py --build DIR
 
 cuDNN and NVRTC are looked for in LD_LIBRARY_PATH, CUDA_HOME and /usr/local/cuda*. Without them there is nothing to do. One
 line per plan that fails, then `N passed, N failed`.
@@ -10,6 +10,7 @@ line per plan that fails, then `N passed, N failed`.
 import argparse
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -34,7 +35,15 @@ def main():
         return 0
     path = ":".join(map(str, [build / "test/gpu/planning", *places]))
     environment = dict(os.environ, LD_LIBRARY_PATH=path)
-    return subprocess.run([build / "bin/attention_plans"], env=environment).returncode
+    passed = failed = 0
+    for program in ("attention_plans", "convolution_plans"):
+        done = subprocess.run([build / "bin" / program], env=environment, stdout=subprocess.PIPE, text=True)
+        *lines, last = done.stdout.splitlines() or [""]
+        print("\n".join(lines), flush=True)
+        count = re.fullmatch(r"(\d+) passed, (\d+) failed", last)
+        passed, failed = passed + int(count[1] if count else 0), failed + int(count[2] if count else 1)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
