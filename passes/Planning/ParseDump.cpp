@@ -104,7 +104,7 @@ dist::PlanOp planning::parsePlan(OwningOpRef<ModuleOp> &file, const std::string 
   auto pipeline = plan->getAttrOfType<DictionaryAttr>(dist::names::pipeline);
   auto stages = pipeline ? pipeline.getAs<IntegerAttr>("stages") : IntegerAttr();
   if (auto remats = plan.getOps<dist::RematOp>(); stages && stages.getInt() > 1 && !remats.empty()) {
-    (*remats.begin()).emitError("stages compute parts of their own again: 'pipeline' says how many, as remat = N");
+    (*remats.begin()).emitError("stages recompute segments of their own: 'pipeline' says how many, as remat = N");
     return {};
   }
   for (Operation &op : plan.getBody().front())

@@ -53,7 +53,7 @@ struct PlannerOptions {
   bool thorough = true;           // refine the best searches, and bound the best one by the whole problem
   bool onlyIfPossible = false;    // search nothing if the step's memory, divided evenly among the devices, is too much
   std::vector<Pin> pins;
-  std::optional<int64_t> remat = 0; // parts that are computed again; nothing: as many as the memory asks for
+  std::optional<int64_t> remat = 0; // segments that are recomputed; nothing: as many as the memory asks for
 };
 
 /// Plans a program's training step for a cluster. A search minimizes the pairwise cost within the memory, at several

@@ -74,7 +74,7 @@
 // A plan of stages has no segments by name.
 // RUN: sed 's/ {$/ {\n dist.remat "a1" to "a3"/' %t/plan > %t/edited
 // RUN: not divisi compile %s --plan %t/edited --emit dist 2>&1 | FileCheck %s --check-prefix=STAGED
-// STAGED: stages compute parts of their own again: 'pipeline' says how many
+// STAGED: stages recompute segments of their own: 'pipeline' says how many
 // RUN: not divisi compile %s --mesh stage=2 --cluster 2xh100 --emit dist 2>&1 | FileCheck %s --check-prefix=SEARCHED
 // SEARCHED: error: --mesh with an axis stage is not searched
 
