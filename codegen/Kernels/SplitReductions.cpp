@@ -1,5 +1,6 @@
 #include "codegen/Kernels/Passes.h"
 #include "dialects/Graph/GraphBuilder.h"
+#include "step/Block.h"
 
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -13,8 +14,6 @@ namespace divisi::codegen {
 
 namespace {
 
-/// Smaller reductions are not split.
-constexpr int64_t smallPoints = 1 << 15;
 /// The number of partial results: fixed, so that results do not depend on the number of threads.
 constexpr int64_t wantedParts = 16, mostParts = 64;
 
@@ -128,7 +127,7 @@ template <typename OpT> OpT widen(OpT op, const Reduction &r) {
 
 template <typename OpT> void split(OpT op, bool forGpu) {
   Reduction r = describe(op);
-  if (r.leading == 0 || r.elements < smallPoints)
+  if (!step::reducesInParts(r.leading > 0, r.elements))
     return;
   if (forGpu) {
     op = trim(op, r);
