@@ -98,12 +98,21 @@ bool Traffic::pays(int op, ArrayRef<Reader> readers) const {
 
 /// Whether an operation that is computed where it is used needs an old one.
 bool Traffic::readsThrough(int op, int old) const {
-  if (!isInlined(op) || fusion.isStage(op))
-    return false;
-  return llvm::any_of(block.op(op).operands, [&](int operand) {
-    int producer = block.producer(operand);
-    return producer >= 0 && (producer == old || readsThrough(producer, old));
-  });
+  SmallVector<int> todo = {op};
+  llvm::DenseSet<int> seen = {op};
+  while (!todo.empty()) {
+    int at = todo.pop_back_val();
+    if (!isInlined(at) || fusion.isStage(at))
+      continue;
+    for (int operand : block.op(at).operands) {
+      int producer = block.producer(operand);
+      if (producer == old)
+        return true;
+      if (producer >= 0 && seen.insert(producer).second)
+        todo.push_back(producer);
+    }
+  }
+  return false;
 }
 
 /// The operation's result for a reader, with all that is not read.
@@ -126,7 +135,8 @@ int Traffic::copy(int op, const Reader &reader) {
   return block.op(made).results[0];
 }
 
-void Traffic::replaceIn(int op, int old, const Reader &reader) {
+/// Makes an operation compute an old one for a reader. What lies between them is copied, each operation once.
+void Traffic::replaceIn(int op, int old, const Reader &reader, Copies &between) {
   for (size_t i = 0; i < block.op(op).operands.size(); ++i) {
     int producer = block.producer(block.op(op).operands[i]);
     if (producer < 0)
@@ -134,10 +144,14 @@ void Traffic::replaceIn(int op, int old, const Reader &reader) {
     if (producer == old) {
       block.setOperand(op, i, copy(old, reader));
     } else if (readsThrough(producer, old)) { // other kernels compute it, too
-      int own = block.cloneBefore(producer, reader.stage);
-      replaceIn(own, old, reader);
-      block.moveBefore(own, reader.stage); // behind what it reads now
-      block.setOperand(op, i, block.op(own).results[0]);
+      auto known = between.find(producer);
+      if (known == between.end()) {
+        int own = block.cloneBefore(producer, reader.stage);
+        replaceIn(own, old, reader, between);
+        block.moveBefore(own, reader.stage); // behind what it reads now
+        known = between.try_emplace(producer, own).first;
+      }
+      block.setOperand(op, i, block.op(known->second).results[0]);
     }
   }
 }
@@ -157,7 +171,8 @@ bool Traffic::recomputeAcross() {
       Inside inside;
       reads[reader.kernel].erase(block.op(op).results[0]);
       collectLeaves(op, reader.kernel, leaves, inside);
-      replaceIn(reader.stage, op, reader);
+      Copies between;
+      replaceIn(reader.stage, op, reader, between);
       reads[reader.kernel].insert(leaves.begin(), leaves.end());
     }
   }

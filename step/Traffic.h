@@ -39,7 +39,7 @@ private:
   bool pays(int op, llvm::ArrayRef<Reader> readers) const;
   bool readsThrough(int op, int old) const;
   int copy(int op, const Reader &reader);
-  void replaceIn(int op, int old, const Reader &reader);
+  void replaceIn(int op, int old, const Reader &reader, Copies &between);
   void eraseUnused();
 
   const Fusion &fusion;

@@ -1,9 +1,10 @@
 #include "codegen/Cuda/Mapping.h"
 
-#include "step/Traffic.h"
 #include "codegen/Kernels/RowSets.h"
 #include "codegen/Lowering/ScalarBuilder.h"
+#include "step/Traffic.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -85,15 +86,21 @@ bool inParts(const Cluster &cluster) {
   return llvm::all_of(cluster.stages, [](Operation *stage) { return stage->getNumResults() == 1; });
 }
 
-/// Whether an operation, or what is computed for it, reads a value of this size in another order than its own.
-bool readsInOtherOrder(Operation *op, int64_t elements) {
-  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-    if (graph::tensorType(operand).getNumElements() != elements)
-      continue;
-    Operation *producer = operand.getDefiningOp();
-    if (rowsThrough(op, i).back() != elements ||
-        (producer && !producer->hasAttr(exec::names::stage) && readsInOtherOrder(producer, elements)))
-      return true;
+/// Whether stages, or what is computed for them, read a value of this size in another order than its own.
+bool readInOtherOrder(ArrayRef<Operation *> stages, int64_t elements) {
+  SmallVector<Operation *> todo(stages);
+  llvm::SmallPtrSet<Operation *, 16> seen(stages.begin(), stages.end());
+  while (!todo.empty()) {
+    Operation *op = todo.pop_back_val();
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      if (graph::tensorType(operand).getNumElements() != elements)
+        continue;
+      if (rowsThrough(op, i).back() != elements)
+        return true;
+      Operation *producer = operand.getDefiningOp();
+      if (producer && !producer->hasAttr(exec::names::stage) && seen.insert(producer).second)
+        todo.push_back(producer);
+    }
   }
   return false;
 }
@@ -105,8 +112,7 @@ int64_t piecesOfRows(const Cluster &cluster, int64_t elements) {
   int64_t row = rank < 2 ? 1 : cluster.extents[rank - 1];
   if (row >= narrowVector || llvm::isPowerOf2_64(row) || cluster.extents[rank - 2] % vector != 0)
     return 0;
-  bool any = llvm::any_of(cluster.stages, [&](Operation *stage) { return readsInOtherOrder(stage, elements); });
-  return any ? vector * row : 0;
+  return readInOtherOrder(cluster.stages, elements) ? vector * row : 0;
 }
 
 /// Where rows have this number of points: pieces that divide a row, if there are any of 16 bytes.

@@ -208,7 +208,7 @@ class Tests:
                     "on the CPU": train("both", [*flags, "cpu,cuda"], "cpu"),
                     "without": train("without", [*flags, "cuda", "--no-epilogues"], "cuda", f"{log}.without"),
                     "by parts": train("parts", [*flags, "cuda"], "cuda", f"{log}.parts",
-                                      "warning: cuBLASLt has no algorithm for the epilogue of a product of .*--no-epilogues.*",
+                                      "warning: cuBLASLt has no algorithm for the epilogue of a matmul of .*--no-epilogues.*",
                                       DIVISI_FAKE_CUBLASLT_EPILOGUES="none"),
                 }
             except RuntimeError as error:

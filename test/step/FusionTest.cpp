@@ -184,6 +184,21 @@ TEST(Fusion, GpusRecomputeWhatTheyWouldRead) {
   EXPECT_LT(Moved(gpu).bytes, Moved(cpu).bytes);
 }
 
+/// However many ways lead from a kernel to what it recomputes, each operation on them is copied once.
+TEST(Fusion, GpusRecomputeThroughManyWays) {
+  for (size_t steps : {8, 50}) {
+    Builder b;
+    int x = b.argument(), y = b.argument();
+    int both = b.elementwise({x, y}, 10), chain = both;
+    for (size_t i = 0; i < steps; ++i)
+      chain = b.elementwise({chain, chain}, 0);
+    int first = b.call({b.elementwise({both, x})});
+    b.output(b.elementwise({chain, first, y}));
+    Fusion gpu(b.block, true);
+    EXPECT_LE(gpu.getBlock().order().size(), 3 * steps);
+  }
+}
+
 /// What each output is, through all operations: equal before and after fusion.
 std::vector<size_t> meaning(const Block &block) {
   std::vector<size_t> of(1 << 16, 0);

@@ -129,12 +129,13 @@ Attention::Plan &Attention::plan(AttentionKind kind, const DivisiAttention &para
   Plan &plan = plans[static_cast<size_t>(kind)][params];
   if (plan.graph)
     return plan;
-  plan.graph = planAttention(dnn, kind, params, {handle});
+  auto graph = planAttention(dnn, kind, params, {handle});
   if (kind == AttentionKind::Gradient)
     plan.ownBytes = aligned(static_cast<size_t>(params.batch * params.heads * params.queries) * sizeof(float));
-  size_t bytes = plan.ownBytes + plan.graph->workspaceBytes;
+  size_t bytes = plan.ownBytes + graph->workspaceBytes;
   if (bytes > 0 && bytes + alignment - DIVISI_ALIGNMENT > static_cast<size_t>(params.workspace))
     plan.workspace.emplace(driver, bytes, "allocate the workspace of attention");
+  plan.graph = std::move(graph); // last: if there was no memory, there is no plan
   return plan;
 }
 

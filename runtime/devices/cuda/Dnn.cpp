@@ -88,9 +88,10 @@ bool Dnn::supports(const DivisiConv &conv) {
 void Dnn::conv(ConvKind kind, const DivisiConv &params, void *const *buffers) {
   Plan &plan = plans[static_cast<size_t>(kind)][params];
   if (!plan.graph) {
-    plan.graph = planConvolution(dnn, kind, params, {handle});
-    if (plan.graph->workspaceBytes > static_cast<size_t>(params.workspace))
-      plan.workspace.emplace(driver, plan.graph->workspaceBytes, "allocate the workspace of a convolution");
+    auto graph = planConvolution(dnn, kind, params, {handle});
+    if (graph->workspaceBytes > static_cast<size_t>(params.workspace))
+      plan.workspace.emplace(driver, graph->workspaceBytes, "allocate the workspace of a convolution");
+    plan.graph = std::move(graph); // last: if there was no memory, there is no plan
   }
   void *workspace = plan.workspace ? plan.workspace->data() : params.workspace > 0 ? buffers[3] : nullptr;
   std::vector<void *> memory(buffers, buffers + 3); // x, w, y

@@ -28,9 +28,9 @@ void Gpu::gemm_epilogue(const DivisiGemmEpilogue &params, void *const *buffers) 
 
 void Gpu::epilogueByParts(const DivisiGemmEpilogue &p, void *const *buffers) {
   if (!std::exchange(warned, true))
-    std::cerr << concat("warning: cuBLASLt has no algorithm for the epilogue of a product of ", p.m, " x ", p.k,
+    std::cerr << concat("warning: cuBLASLt has no algorithm for the epilogue of a matmul of ", p.m, " x ", p.k,
                         " and ", p.k, " x ", p.n,
-                        ": this processor computes what follows such products, slowly (compile with --no-epilogues)\n")
+                        ": this processor computes the epilogues of such matmuls, slowly (compile with --no-epilogues)\n")
               << std::flush;
   size_t inputs = p.has_operand ? 3 : 2, tensors = inputs + (p.has_second ? 2 : 1);
   void *const product[] = {buffers[0], buffers[1], buffers[inputs], p.workspace > 0 ? buffers[tensors] : nullptr};
