@@ -1,5 +1,6 @@
 #include "compiler/Attempt.h"
 
+#include "compiler/Manifest.h"
 #include "compiler/PlanFile.h"
 #include "compiler/Report/SyncReport.h"
 #include "compiler/RankPlans.h"
@@ -19,6 +20,8 @@ llvm::Error Attempt::plan(const Cluster &cluster, const PlannerOptions &options,
     return told();
   ModuleOp module = *session.model.module;
   hasBatchNorm = graph::hasBatchNorm(module);
+  if (levelOf(module) == Level::exec)
+    return priceProgram(cluster);
   TrainOptions train = request.train;
   MicrobatchOptions parts;
   parts.microbatches = std::max<int64_t>(1, microbatches);
@@ -42,6 +45,19 @@ llvm::Error Attempt::plan(const Cluster &cluster, const PlannerOptions &options,
     return ranked.takeError();
   candidates = std::move(ranked->candidates);
   unmeasured = std::move(ranked->unmeasured);
+  return llvm::Error::success();
+}
+
+llvm::Error Attempt::priceProgram(const Cluster &cluster) {
+  ModuleOp module = *session.model.module;
+  auto sync = dist::Sync::of(module);
+  if (failed(sync))
+    return told();
+  const int64_t ranks = ranksOf(module, *sync);
+  if (ranks > cluster.devices())
+    return llvm::createStringError("'" + request.input + "' is for " + std::to_string(ranks) +
+                                   " devices, the cluster has " + std::to_string(cluster.devices()));
+  program = expectStep(module, cluster.used(ranks), settingFor(ranks), ProfileDatabase());
   return llvm::Error::success();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "compiler/PipelineCandidate.h"
+#include "compiler/Profile/Expectation.h"
 #include "compiler/RankPipelines.h"
 #include "compiler/Report/Throughput.h"
 #include "compiler/Session.h"
@@ -14,7 +15,8 @@ class Attempt {
 public:
   explicit Attempt(const ModelRequest &request) : request(request) {}
 
-  /// Plans the model, in this number of microbatches (0: as many as the memory needs).
+  /// Plans the model, in this number of microbatches (0: as many as the memory needs). A dump of level exec has its plan:
+  /// its calls are priced (`program`).
   llvm::Error plan(const planning::Cluster &cluster, const planning::PlannerOptions &options, int64_t microbatches = 0);
   /// Predicts the cost of the plan in a file.
   llvm::Error price(const planning::Cluster &cluster, const std::string &path);
@@ -31,9 +33,11 @@ public:
   mlir::OwningOpRef<mlir::ModuleOp> marked; // the step with marked gradients, for asynchronous pipelines
   std::vector<planning::ModuleCandidate> candidates;
   std::string unmeasured; // why no measured times order them, if there are any
+  std::optional<Expectation> program;
   std::vector<PipelineCandidate> pipelines; // their modules live in the session's context
 
 private:
+  llvm::Error priceProgram(const planning::Cluster &cluster);
   /// The model as it is when a plan file is read, split into microbatches if the plan has several.
   struct Met {
     std::string hash;

@@ -12,6 +12,8 @@ llvm::Error PlanSearch::run() {
     return price();
   if (llvm::Error error = rank())
     return error;
+  if (first.program)
+    return llvm::Error::success();
   const ModuleCandidate &best = first.candidates[0];
   if (!best.fits) {
     if (isFree() && !request.microbatches)
@@ -52,6 +54,8 @@ llvm::Error PlanSearch::price() {
 llvm::Error PlanSearch::rank() {
   if (llvm::Error error = first.plan(request.cluster, request.options, request.microbatches))
     return error;
+  if (first.program && (request.explains || request.pipelines || request.pricesSync || request.noise))
+    return wrongRequest("a dump of level exec has its plan: --calls lists what it runs");
   if (!first.unmeasured.empty())
     llvm::errs() << "note: plans are not ordered by measured times: " << first.unmeasured << "\n";
   if (!request.pipelines || request.devices == 1)
@@ -67,7 +71,7 @@ llvm::Error PlanSearch::rank() {
 }
 
 bool PlanSearch::mayPipelinesWin() const {
-  return request.file.empty() && !request.pipelines && isFree() && first.candidates[0].fits &&
+  return !first.candidates.empty() && request.file.empty() && !request.pipelines && isFree() && first.candidates[0].fits &&
          compiler::mayPipelinesWin(request.cluster, first.candidates[0], request.devices);
 }
 

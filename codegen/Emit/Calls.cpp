@@ -140,6 +140,7 @@ std::vector<ProgramCall> codegen::callsOf(func::FuncOp task) {
     if (auto library = dyn_cast<exec::CallOp>(*item)) {
       shape(call.work, library.getPayload());
       call.precision = graph::precisionOf(library.getPayload());
+      call.operation = library.getPayload()->getName().getStringRef().str();
     }
   }
   return calls;

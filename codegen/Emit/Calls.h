@@ -12,6 +12,7 @@ struct ProgramCall {
   std::string name; // of the model's nodes
   std::string key;  // equal for calls that take equally long on equal machines
   int64_t id = -1;  // of a collective, or of the one that an await waits for
+  std::string operation; // of a library call: "graph.matmul"
   step::Work work;  // of a collective or message: the bytes of the operands
   graph::Precision precision = graph::fp32;
   bool collective = false;

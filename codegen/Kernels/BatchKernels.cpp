@@ -9,9 +9,6 @@ namespace divisi::codegen {
 #define GEN_PASS_DEF_BATCHKERNELSPASS
 #include "codegen/Kernels/Passes.h.inc"
 
-/// Limits: the pointers that fit into a kernel's parameters on any GPU (4 KiB), and a size that compiles quickly.
-static constexpr size_t mostBuffers = 500, mostMembers = 64;
-
 /// Whether the operation has one result, each element of which is computed alone.
 static bool isPointwise(Operation *op) {
   auto loop = dyn_cast<LoopInterface>(op);
@@ -27,22 +24,25 @@ static bool isOfElements(exec::KernelOp kernel) {
          });
 }
 
+static step::Batch::Kernel buffersOf(exec::KernelOp kernel) {
+  step::Batch::Kernel result;
+  auto numberOf = [](Value value) { return (uint64_t)(uintptr_t)value.getAsOpaquePointer(); };
+  for (Value input : kernel.getInputs()) {
+    result.reads.push_back(numberOf(graph::withoutReshape(input)));
+    result.single.push_back(graph::tensorType(input).getNumElements() == 1);
+  }
+  for (Value output : kernel.getOutputs())
+    result.writes.push_back(numberOf(output));
+  return result;
+}
+
 bool Batch::takes(exec::KernelOp kernel) const {
-  if (!isOfElements(kernel) || kernel.getWhen() || members.size() >= mostMembers ||
-      buffers + kernel->getNumOperands() + kernel->getNumResults() > mostBuffers)
-    return false;
-  return llvm::none_of(kernel.getInputs(), [&](Value input) {
-    return made.contains(graph::withoutReshape(input)) || read.contains(graph::withoutReshape(input));
-  });
+  return isOfElements(kernel) && !kernel.getWhen() && rule.takes(buffersOf(kernel));
 }
 
 void Batch::add(exec::KernelOp kernel) {
   members.push_back(kernel);
-  buffers += kernel->getNumOperands() + kernel->getNumResults();
-  made.insert(kernel->result_begin(), kernel->result_end());
-  for (Value input : kernel.getInputs())
-    if (graph::tensorType(input).getNumElements() > 1)
-      read.insert(graph::withoutReshape(input));
+  rule.add(buffersOf(kernel));
 }
 
 /// Operations without code.

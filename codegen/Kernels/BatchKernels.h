@@ -1,11 +1,12 @@
 #pragma once
 #include "dialects/Exec/Exec.h"
+#include "step/Batch.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace divisi::codegen {
 
-/// Elementwise kernels that do not depend on each other, which a GPU may run concurrently.
+/// Elementwise kernels that do not depend on each other (step/Batch.h), which a GPU may run concurrently.
 class Batch {
 public:
   /// Whether a kernel of a task may be added to the batch.
@@ -15,8 +16,7 @@ public:
 
 private:
   llvm::SmallVector<exec::KernelOp> members;
-  llvm::DenseSet<mlir::Value> made, read; // tensors: results, and inputs of more than one element
-  size_t buffers = 0;
+  step::Batch rule;
 };
 
 /// A kernel and those after it that are launched with it (equal `batch`).

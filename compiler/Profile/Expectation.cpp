@@ -184,6 +184,12 @@ Expectation compiler::expectStep(mlir::ModuleOp module, const planning::Cluster 
   Estimator estimator(formula, setting, database, result.calls);
   for (const ProgramCall &call : result.calls)
     result.microseconds.push_back(estimator.time(call));
+  result.times.assign(result.calls.size(), stagesInFlight(module) > 0);
+  if (stagesInFlight(module) == 0)
+    for (const auto &row : rowsOf(module, 1))
+      for (int64_t task : row)
+        for (size_t i = callsOf[task].first; i < callsOf[task].second; ++i)
+          ++result.times[i];
   double sum = 0, known = 0;
   auto timeOf = [&](int64_t steps) {
     std::vector<std::vector<TimedCall>> devices;

@@ -12,6 +12,7 @@ struct Expectation {
   std::vector<codegen::ProgramCall> calls;
   std::vector<double> microseconds; // by call
   std::vector<int64_t> tasks;       // by call: the number of its task in the module
+  std::vector<int64_t> times;       // by call: in a step, on all stages together; of an asynchronous schedule 1
   bool ends = true;    // no stage waits for a message that nobody sends before: what a pipeline's tasks must prove
   double step = 0;     // with collectives beside the computation, as the runtime runs them, and feeding
   HostLinks links;     // of the cluster, by which the program's all_reduces choose their way

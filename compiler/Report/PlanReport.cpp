@@ -151,15 +151,6 @@ json::Array describeParameters(const ModuleCandidate &candidate) {
 }
 } // namespace
 
-const char *compiler::collectiveName(dist::ReshardStep::Kind kind) {
-  using Kind = dist::ReshardStep::Kind;
-  return kind == Kind::allReduce       ? "all_reduce"
-         : kind == Kind::reduceScatter ? "reduce_scatter"
-         : kind == Kind::allGather     ? "all_gather"
-         : kind == Kind::allToAll      ? "all_to_all"
-                                       : "slice";
-}
-
 std::string compiler::describe(const dist::Sharding &sharding, const dist::Mesh &mesh) {
   std::string text;
   for (const auto &axes : sharding.dims) {

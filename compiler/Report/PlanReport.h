@@ -35,8 +35,6 @@ void printExplanation(const llvm::json::Object &report, llvm::raw_ostream &out);
 /// Prints a self-contained page.
 void printHtml(const llvm::json::Object &report, llvm::raw_ostream &out);
 
-/// The name of a collective: "all_reduce".
-const char *collectiveName(dist::ReshardStep::Kind kind);
 /// A sharding for users: "[_, model]" has the axes of each dimension.
 std::string describe(const dist::Sharding &sharding, const dist::Mesh &mesh);
 

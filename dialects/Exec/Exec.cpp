@@ -67,8 +67,11 @@ void KernelOp::getEffects(Effects &effects) { addArena(*this, effects); }
 
 int64_t KernelOp::getFlops() {
   int64_t flops = 0;
-  for (auto op : getBody().getOps<graph::CostInterface>())
-    flops += op.getFlops();
+  for (auto op : getBody().getOps<graph::CostInterface>()) {
+    auto rule = dyn_cast<dist::ShardingRuleInterface>(*op);
+    if (op.getForm() != graph::Form::constant && !(rule && rule.getShardingRule().linear == dist::Linear::movement))
+      flops += op.getFlops(); // others compute nothing
+  }
   return flops;
 }
 int64_t KernelOp::getBytes() { return graph::bytesOfTypes(*this); }

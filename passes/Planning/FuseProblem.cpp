@@ -1,8 +1,10 @@
 #include "passes/Planning/FuseProblem.h"
 
+#include "passes/Planning/ProblemBlock.h"
 #include "step/Fusion.h"
 #include "step/InPlace.h"
 
+#include <numeric>
 #include <set>
 
 using namespace divisi;
@@ -12,21 +14,26 @@ using step::Block;
 
 namespace {
 
-/// The `when` bits of outputs that only some steps need.
-constexpr int64_t someSteps = 1;
-
 class Fuser {
 public:
   Fuser(const Problem &problem, bool evaluation, FusedProblem &result)
-      : problem(problem), evaluation(evaluation), result(result), valueOf(problem.tensors.size(), -1) {}
+      : problem(problem), evaluation(evaluation), result(result) {}
 
-  void run(bool forGpu, const Groups &groups) {
-    step::Fusion fusion(describe(), forGpu);
+  void run(ProblemBlock described, bool forGpu, const Groups &groups) {
+    tensorOf = std::move(described.tensorOf);
+    versionOf = std::move(described.versionOf);
+    partsOf = std::move(described.partsOf);
+    numberOf = std::move(described.numberOf);
+    outputs = std::move(described.outputs);
+    step::Fusion fusion(std::move(described.block), forGpu);
     const Block &block = fusion.getBlock();
     tensorOf.resize(block.valueCount(), -1); // of copies' results, too
+    versionOf.resize(block.valueCount(), -1);
     for (int op : block.order())
-      for (auto [copy, original] : llvm::zip(block.op(op).results, block.op(block.op(op).origin).results))
+      for (auto [copy, original] : llvm::zip(block.op(op).results, block.op(block.op(op).origin).results)) {
         tensorOf[copy] = tensorOf[original];
+        versionOf[copy] = versionOf[original];
+      }
     result.stored.assign(problem.tensors.size(), false);
     result.readsOf.resize(problem.ops.size());
     collect(fusion);
@@ -37,82 +44,17 @@ public:
   }
 
 private:
-  Block describe() {
-    Block block;
-    for (size_t i = 0; i < problem.ops.size(); ++i)
-      if (problem.ops[i].forward == evaluation)
-        add(block, i);
-    for (const Problem::Output &output : problem.outputs)
-      if (int value = valueOf[output.tensor]; value >= 0)
-        block.addOutput(value, output.seldom ? someSteps : 0);
-    return block;
-  }
-
-  int valueFor(Block &block, int tensor) {
-    int &value = valueOf[tensor];
-    if (value < 0) {
-      const Problem::Tensor &t = problem.tensors[tensor];
-      value = block.addValue(t.bytes() / std::max<int64_t>(1, t.elementBytes), t.bytes());
-      tensorOf.push_back(tensor);
-    }
-    return value;
-  }
-
-  void add(Block &block, int number) {
-    const Problem::Op &op = problem.ops[number];
-    Block::Op entry;
-    entry.form = op.form;
-    entry.flops = op.operands.empty() ? 0 : op.pointFlops;
-    for (int t : op.operands)
-      entry.operands.push_back(valueFor(block, t));
-    for (int t : op.results)
-      entry.results.push_back(valueFor(block, t));
-    if (!op.results.empty()) {
-      const auto &shape = problem.tensors[op.results[0]].shape;
-      iterate(op, entry);
-      if (!graph::isCall(op.form) && op.form != Form::constant)
-        for (auto [i, t] : llvm::enumerate(op.operands))
-          entry.rows.push_back(step::rowsThrough(op.rule, i, problem.tensors[t].shape, shape));
-    }
-    numberOf.push_back(number);
-    block.addOp(std::move(entry));
-  }
-
-  /// The iteration space: the dimensions of the result, and of a reduction also those that it reduces.
-  void iterate(const Problem::Op &op, Block::Op &entry) const {
-    const auto &shape = problem.tensors[op.results[0]].shape;
-    bool windowed = llvm::any_of(op.rule.factors, [](const auto &factor) { return factor.windowed; });
-    if (op.form != Form::reduction || windowed || op.operands.empty()) {
-      entry.extents.assign(shape.begin(), shape.end());
-      entry.reduced.assign(shape.size(), false);
-      if (op.form == Form::reduction) { // windows
-        int64_t points = llvm::product_of(entry.extents);
-        entry.extents.push_back(std::max<int64_t>(1, op.flops / std::max<int64_t>(1, points)));
-        entry.reduced.push_back(true);
-      }
-      return;
-    }
-    std::set<int> free; // factors of the result
-    for (const auto &factors : op.rule.results[0])
-      free.insert(factors.begin(), factors.end());
-    for (auto [factors, size] : llvm::zip(op.rule.operands[0], problem.tensors[op.operands[0]].shape)) {
-      entry.extents.push_back(size);
-      entry.reduced.push_back(!factors.empty() && !free.count(factors[0]));
-    }
-    // Sums within rows join what they read, row by row; for sums of columns there is no such kernel.
-    bool ofColumns = !entry.reduced.back() && llvm::is_sorted(entry.reduced, std::greater<>());
-    entry.inParts = step::reducesInParts(ofColumns && entry.reduced.front(), entry.points());
-  }
-
   void collect(const step::Fusion &fusion) {
     const Block &block = fusion.getBlock();
     std::vector<int> order = block.order(), at(block.size(), -1);
     int next = problem.ops.size() - 1; // the operation of the problem at or behind each one
     for (int op : llvm::reverse(order)) {
-      if (op < (int)numberOf.size())
+      if (op < (int)numberOf.size() && numberOf[op] >= 0)
         next = numberOf[op];
       at[op] = next;
     }
+    for (int op : order) // what waits for a bucket stands behind it
+      next = at[op] = std::max(next, at[op]);
     needed.resize(tensorOf.size());
     for (const step::Fusion::Kernel &kernel : fusion.getKernels())
       if (!kernel.when) {
@@ -120,21 +62,53 @@ private:
         for (int stage : kernel.stages)
           addMembers(fusion, kernel, stage, members);
         addItem(block, kernel.stages, members, false, at[kernel.stages.back()]);
+        result.items.back().elements = isOfElements(block, kernel, members);
         findOverwrites(fusion, kernel, members);
       }
     for (int op : order)
-      if (graph::isCall(block.op(op).form) && !fusion.getWhen(op))
-        addItem(block, {op}, {op}, true, at[op]);
-    for (const Problem::Output &output : problem.outputs)
-      need(block, valueOf[output.tensor]);
+      if (graph::isCall(block.op(op).form) && !fusion.getWhen(op)) {
+        if (numberOf[op] >= 0)
+          addItem(block, {op}, {op}, true, at[op]);
+        else
+          start(block, op);
+      }
+    for (int output : outputs)
+      need(block, output);
     for (auto [item, stages] : llvm::zip(result.items, stagesOf))
       for (int stage : stages)
         for (int value : block.op(stage).results)
           if (needed[value]) {
             item.writes.push_back(tensorOf[value]);
+            item.made.push_back(versionOf[value]);
             result.stored[tensorOf[value]] = true;
           }
-    llvm::stable_sort(result.items, [](const auto &a, const auto &b) { return a.at < b.at; });
+    std::vector<int> place(block.size());
+    for (auto [i, op] : llvm::enumerate(order))
+      place[op] = i;
+    std::vector<int> numbers(result.items.size());
+    std::iota(numbers.begin(), numbers.end(), 0);
+    llvm::sort(numbers, [&](int a, int b) { return place[stagesOf[a].back()] < place[stagesOf[b].back()]; });
+    std::vector<FusedProblem::Item> sorted;
+    for (int number : numbers)
+      sorted.push_back(std::move(result.items[number]));
+    result.items = std::move(sorted);
+    auto isBefore = [&](int number, int op) { return place[stagesOf[number].back()] < place[op]; };
+    for (auto [start, op] : llvm::zip(result.starts, startsOf))
+      start.item = llvm::partition_point(numbers, [&, op = op](int number) { return isBefore(number, op); }) - numbers.begin();
+  }
+
+  /// Adds collectives that every step runs.
+  void start(const Block &block, int op) {
+    for (int operand : block.op(op).operands)
+      need(block, operand);
+    FusedProblem::Start start;
+    for (auto [part, operand] : llvm::zip(partsOf[op], block.op(op).operands))
+      if (part.entry >= 0)
+        start.members.push_back({part.version, part.entry, versionOf[sourceOf(block, operand)]});
+    if (start.members.empty())
+      return;
+    result.starts.push_back(std::move(start));
+    startsOf.push_back(op);
   }
 
   /// Finds the kernels that only sum the rows of operands of matmuls in 16 bits or TF32.
@@ -166,7 +140,7 @@ private:
       else
         fuseActivation(item, maker);
       for (const FusedProblem::Read &read : item.reads)
-        if (llvm::is_contained(item.apart, read.memory))
+        if (read.op >= 0 && llvm::is_contained(item.apart, read.memory))
           result.readsOf[read.op].erase(llvm::find(result.readsOf[read.op], read.operand));
     }
   }
@@ -267,26 +241,58 @@ private:
     FusedProblem::Item item;
     item.call = call;
     item.at = at;
-    item.elements = !call && llvm::all_of(stages, [&](int op) { return block.op(op).isPointwise(); });
     std::vector<int> sorted(members.begin(), members.end());
     llvm::sort(sorted, [&](int a, int b) { return block.isBefore(a, b); });
     std::set<int> seen; // tensors
+    std::set<std::pair<int64_t, dist::Axes>> cuts;
     for (int op : sorted) {
       int number = numberOf[block.op(op).origin];
-      if (!llvm::is_contained(item.ops, number))
+      if (number < 0) { // the element at an index, and the indices: the device's place times the size, plus those of a shard
+        const ProblemBlock::Part &part = partsOf[block.op(op).origin][0];
+        item.indexing += block.elements(op);
+        if (cuts.insert({part.size, part.axes}).second)
+          item.indexing += part.size + 1;
+      } else { // (a copy and its original may be in one kernel)
         item.ops.push_back(number);
+      }
       for (auto [i, operand] : llvm::enumerate(block.op(op).operands)) {
         int producer = block.producer(operand);
-        if ((producer >= 0 && (members.count(producer) || block.isConstant(producer))) ||
-            !seen.insert(tensorOf[operand]).second)
+        const bool writtenOut = !call && producer >= 0 && block.isConstant(producer) && problem.tensors[tensorOf[operand]].splat;
+        if (members.count(producer) || writtenOut ||
+            !seen.insert(versionOf[operand] < 0 ? tensorOf[operand] : operand).second)
           continue;
-        item.reads.push_back({number, (int)i, tensorOf[sourceOf(block, operand)]});
-        result.readsOf[number].push_back(i);
+        const int source = sourceOf(block, operand);
+        item.reads.push_back({number, (int)i, tensorOf[source], versionOf[source]});
+        if (number >= 0)
+          result.readsOf[number].push_back(i);
         need(block, operand);
       }
     }
+    std::set<int> axes;
+    for (const auto &[size, along] : cuts)
+      axes.insert(along.begin(), along.end());
+    item.indexed = axes.size();
     result.items.push_back(std::move(item));
     stagesOf.push_back(llvm::to_vector(stages));
+  }
+
+  /// Whether each row of a kernel is one element, which it computes alone (codegen/Kernels/FormKernels.cpp cuts the rows where
+  /// something is repeated along them).
+  static bool isOfElements(const Block &block, const step::Fusion::Kernel &kernel, const std::set<int> &members) {
+    const int64_t rows = kernel.rows.back();
+    if (kernel.serial || rows == 1 || !llvm::all_of(kernel.stages, [&](int op) {
+          return block.op(op).isPointwise() && block.elements(op) == rows;
+        }))
+      return false;
+    return llvm::all_of(members, [&](int op) {
+      const Block::Op &entry = block.op(op);
+      if (block.elements(op) == 1 || block.isConstant(op))
+        return true;
+      for (auto [operand, through] : llvm::zip(entry.operands, entry.rows))
+        if (block.value(operand).elements != 1 && through.back() != rows)
+          return false;
+      return !entry.operands.empty();
+    });
   }
 
   /// Of the last item.
@@ -324,15 +330,18 @@ private:
   const Problem &problem;
   const bool evaluation;
   FusedProblem &result;
-  std::vector<int> valueOf;                     // by tensor
-  std::vector<int> tensorOf;                    // by value
-  std::vector<int> numberOf;                    // by operation of the block: the problem's
+  std::vector<int> tensorOf, versionOf;         // by value
+  std::vector<llvm::SmallVector<ProblemBlock::Part, 1>> partsOf; // by operation of the block
+  std::vector<int> startsOf;                    // by start: operation of the block
+  std::vector<int> numberOf;                    // by operation of the block: the problem's; -1: it communicates
+  std::vector<int> outputs;                     // values
   std::vector<bool> needed;                     // by value: in memory
   std::vector<llvm::SmallVector<int>> stagesOf; // by item
 };
 } // namespace
 
-FusedProblem::FusedProblem(const Problem &problem, bool evaluation, bool forGpu, const Groups &groups)
+FusedProblem::FusedProblem(const Problem &problem, bool evaluation, bool forGpu, const Groups &groups,
+                           const LocalStep *local)
     : forGpu(forGpu) {
-  Fuser(problem, evaluation, *this).run(forGpu, groups);
+  Fuser(problem, evaluation, *this).run(ProblemBlock(problem, evaluation, local), forGpu, groups);
 }

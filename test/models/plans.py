@@ -25,6 +25,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "benchmark"
 import accumulation_plans  # noqa: E402
 import pipeline_plans  # noqa: E402
 import plan_files  # noqa: E402
+import same_calls  # noqa: E402
 import traffic  # noqa: E402
 import update_plans  # noqa: E402
 from plan_files import loss_flags  # noqa: E402
@@ -546,7 +547,7 @@ def memory_of_microbatches_foreseen(p):
 
 
 CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, same_kernels, decoders_by_operator, fewer_devices, tiny_models,
-         experts, other_batches, bounds, memory_foreseen, memory_on_cpus_foreseen, memory_of_microbatches_foreseen, same_bytes, same_steps, zero_in_buckets, same_steps_of_all, weights_missing, nothing_fits, plans_given_back, *plan_files.CASES, *accumulation_plans.CASES,
+         experts, other_batches, bounds, memory_foreseen, memory_on_cpus_foreseen, memory_of_microbatches_foreseen, same_bytes, same_steps, zero_in_buckets, same_steps_of_all, weights_missing, nothing_fits, plans_given_back, *plan_files.CASES, *accumulation_plans.CASES, *same_calls.CASES,
          *update_plans.CASES,
          *pipeline_plans.CASES,
          never_worse]

@@ -100,8 +100,11 @@ private:
         options.meshes = enumerateMeshes(*cluster, cluster->devices());
         options.wider = true;
       }
-      llvm::Error error = attempt.plan(*cluster, options);
-      return error ? fail(std::move(error)) : 0;
+      if (llvm::Error error = attempt.plan(*cluster, options))
+        return fail(std::move(error));
+      if (attempt.program)
+        return fail("'" + attempt.request.input + "' is planned already");
+      return 0;
     }
     auto parsed = compiler::parseMeshPlan(plan);
     if (!parsed)

@@ -1,5 +1,7 @@
 // divisi plan, divisi explain: predict the costs of plans for a cluster, without using its devices.
 #include "compiler/PlanSearch.h"
+#include "compiler/Report/Calls.h"
+#include "compiler/Report/Numbers.h"
 #include "compiler/Report/Throughput.h"
 #include "divisi/Calibrate.h"
 #include "divisi/Commands.h"
@@ -76,6 +78,29 @@ int write(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)>
   return wrong.empty() ? 0 : fail(wrong, 1);
 }
 
+/// The calls of the first plan, or of a pipeline.
+llvm::json::Array callsOf(const compiler::Attempt &found) {
+  const ModuleCandidate &plan = found.candidates.empty() ? found.pipelines[0].plan : found.candidates[0];
+  std::vector<StepCall> calls;
+  plan.planner->priceExactly(plan.mesh, plan.plan, plan.name, &calls);
+  return compiler::describeCalls(calls);
+}
+
+/// Prints what a program is expected to take.
+int report(const PlanFlags &flags, const compiler::Expectation &program) {
+  llvm::json::Object facts{{"step_ms", program.step * 1e-3}};
+  if (flags.calls)
+    facts["calls"] = compiler::describeCalls(compiler::callsOf(program));
+  if (flags.json) {
+    llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(std::move(facts))) << "\n";
+    return 0;
+  }
+  llvm::outs() << "a step takes " << compiler::digits(program.step * 1e-3) << " ms\n";
+  if (flags.calls)
+    compiler::printCalls(*facts.getArray("calls"), llvm::outs());
+  return 0;
+}
+
 /// Prints what a search has found; returns the exit code.
 int report(const PlanFlags &flags, const compiler::PlanRequest &request, const compiler::PlanSearch &search) {
   const std::vector<compiler::PipelineCandidate> &pipelines = search.first.pipelines;
@@ -87,6 +112,8 @@ int report(const PlanFlags &flags, const compiler::PlanRequest &request, const c
   for (const char *list : {"plans", "pipelines"})
     if (llvm::json::Array *plans = facts.getArray(list))
       compiler::addThroughput(*plans, search.first.work, request.cluster, flags.price);
+  if (flags.calls)
+    facts["calls"] = callsOf(search.first);
   if (!search.hints.empty())
     facts["hints"] = llvm::json::Array(search.hints);
   if (!search.sync.empty())
@@ -108,6 +135,8 @@ int report(const PlanFlags &flags, const compiler::PlanRequest &request, const c
     compiler::printExplanation(facts, llvm::outs());
   else if (!request.explains)
     compiler::printPlans(facts, flags.top, llvm::outs());
+  if (flags.calls && asText)
+    compiler::printCalls(*facts.getArray("calls"), llvm::outs());
   if (!search.sync.empty() && asText)
     compiler::printSync(search.syncPlan, search.sync, llvm::outs());
   if (search.advice && asText)
@@ -141,7 +170,7 @@ int runPlan(PlanFlags &flags, bool explain) {
     return fail(std::move(error));
   if (!explain && !flags.json && search.mayPipelinesWin())
     llvm::errs() << "note: pipelines may be faster: --pipelines ranks them, and compile chooses between them and these\n";
-  return report(flags, *request, search);
+  return search.first.program ? report(flags, *search.first.program) : report(flags, *request, search);
 }
 
 void addPlanning(CLI::App &app, bool explain, int &exitCode) {

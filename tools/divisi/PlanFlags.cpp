@@ -43,6 +43,10 @@ void PlanFlags::addTo(CLI::App &command, bool explains) {
   addNoCalibration(*where, noCalibration);
   command.add_flag("--json", json, "machine-readable output");
   if (!explains)
+    command.add_flag("--calls", calls,
+                     "list what a device runs in a step under the first plan, or under that of a dump of level exec, with the "
+                     "time of each call");
+  if (!explains)
     where
         ->add_option("--plan", plan,
                      "what this plan costs, as --emit=plan wrote it or somebody by hand, instead of a search")

@@ -19,6 +19,7 @@ struct PlanFlags {
   std::string log;  // of a program that measured the noise of its gradients
   std::string sync; // all: also the ways to keep replicas in step
   size_t top = 10;
+  bool calls = false; // lists what a device runs
   bool json = false, pipelines = false, noCalibration = false;
 
   /// Adds the flags of `divisi plan` or, if it `explains`, `divisi explain`.

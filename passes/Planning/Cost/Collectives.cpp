@@ -61,6 +61,15 @@ double planning::transferSeconds(const Cluster &cluster, ArrayRef<Transfer> tran
   return latency + bytes * secondsPerByte;
 }
 
+const char *planning::collectiveName(ReshardStep::Kind kind) {
+  using Kind = ReshardStep::Kind;
+  return kind == Kind::allReduce       ? "all_reduce"
+         : kind == Kind::reduceScatter ? "reduce_scatter"
+         : kind == Kind::allGather     ? "all_gather"
+         : kind == Kind::allToAll      ? "all_to_all"
+                                       : "slice";
+}
+
 std::vector<Mesh> planning::enumerateMeshes(const Cluster &cluster, int64_t devices) {
   std::vector<Mesh> meshes = {{{{"data", devices}}}};
   for (int64_t data = 2; data < devices; ++data) {

@@ -45,6 +45,9 @@ Link linkOf(const Cluster &cluster, const dist::Mesh &mesh, llvm::ArrayRef<int> 
 /// What a program for this cluster of CPUs knows of it: the links inside of a machine and between machines.
 HostLinks hostLinksOf(const Cluster &cluster);
 
+/// The name of a collective: "all_reduce".
+const char *collectiveName(dist::ReshardStep::Kind kind);
+
 /// Seconds of a collective, without the device's `launch`. `bytes` are those of one device: of its operand for
 /// allReduce, reduceScatter and allToAll, of its result for allGather. With n members:
 ///   reduceScatter, allGather   pass + (n-1)/n bytes / bandwidth                      (ring)

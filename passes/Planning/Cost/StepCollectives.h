@@ -41,6 +41,9 @@ public:
   /// Times that a step makes a version by communication: for each use in a microbatch, or when its value is there.
   int64_t repeatsOf(int version) const;
 
+  /// The steps of a reshard, as `partition` makes them.
+  std::vector<dist::ReshardStep> stepsOf(int version) const;
+
   std::vector<bool> needed; // by version: every step reads it, or what comes from it
   std::vector<llvm::SmallVector<int, 2>> onDemand,
       follows; // versions: by operation that alone uses them, unless they are fetched ahead; by their source
@@ -48,8 +51,6 @@ public:
 private:
   void findNeeded();
   void findCrossing();
-  /// The steps of a reshard, as `partition` makes them.
-  std::vector<dist::ReshardStep> stepsOf(int version) const;
   bool isFetched(int version) const;
   /// Whether a step of a version's reshard may be combined with others.
   bool mayCombine(int version, dist::ReshardStep::Kind kind) const;

@@ -20,19 +20,19 @@ bool StepMemory::isArgument(int version) const {
 }
 
 void StepMemory::keepUntilAwaited(llvm::ArrayRef<Prediction::Collective> begun, const std::vector<int> &born,
-                                  std::vector<int> &dies) const {
-  std::vector<int> firstRead(all.versions.size(), problem.ops.size());
+                                  llvm::ArrayRef<int> sources, std::vector<int> &dies) const {
+  std::vector<int> firstRead(all.versions.size(), end);
   for (const Piece &piece : pieces)
     for (int v : piece.reads)
       firstRead[v] = std::min(firstRead[v], piece.at);
   for (auto [v, version] : llvm::enumerate(all.versions))
-    if (version.source >= 0 && collectives.needed[v])
-      firstRead[version.source] = std::min(firstRead[version.source], born[v]);
+    if (const int source = sources[v]; source >= 0)
+      firstRead[source] = std::min(firstRead[source], born[v]);
   std::vector<int> starts, awaited; // positions of the collectives, in order, and of what awaits one or a member of it
   for (const Prediction::Collective &collective : begun) {
     if (collective.leads) {
       starts.push_back(born[collective.version]);
-      awaited.push_back((int)problem.ops.size());
+      awaited.push_back(end);
     }
     awaited.back() = std::min(awaited.back(), firstRead[collective.version] - 1);
   }
@@ -41,7 +41,7 @@ void StepMemory::keepUntilAwaited(llvm::ArrayRef<Prediction::Collective> begun, 
   size_t number = 0;
   for (const Prediction::Collective &collective : begun) {
     number += collective.leads;
-    const int source = all.versions[collective.version].source;
+    const int source = sources[collective.version];
     if (source >= 0 && dies[source] >= 0)
       dies[source] = std::max(dies[source], awaited[number - 1]);
   }
@@ -49,7 +49,7 @@ void StepMemory::keepUntilAwaited(llvm::ArrayRef<Prediction::Collective> begun, 
 
 void StepMemory::measure(Prediction &result) const {
   std::set<std::string> counted;
-  size_t end = problem.ops.size();
+  std::vector<int> sources(all.versions.size(), -1); // of those that are made by resharding, when they are
   std::vector<int> born(all.versions.size(), -1), dies(all.versions.size(), -1);
   std::vector<bool> stored(all.versions.size());
   for (const Piece &piece : pieces) {
@@ -67,7 +67,8 @@ void StepMemory::measure(Prediction &result) const {
       dies[version] = end;
   // A version is made with its source or for its user, and its source lives until then.
   for (auto [v, version] : llvm::enumerate(all.versions))
-    if (version.source >= 0 && collectives.needed[v]) {
+    if (!starts && version.source >= 0 && collectives.needed[v]) {
+      sources[v] = version.source;
       stored[v] = true;
       born[v] = version.user >= 0 ? collectives.startOf(v) : std::max(born[version.source], 0);
       if (auto list = collectives.of(v); !list.empty() && list.back().bucket >= 0)
@@ -75,11 +76,22 @@ void StepMemory::measure(Prediction &result) const {
       if (dies[v] >= 0)
         dies[version.source] = std::max(dies[version.source], born[v]);
     }
+  if (starts)
+    for (const FusedProblem::Start &start : *starts)
+      for (const auto &member : start.members) {
+        if (sources[member.version] < 0)
+          sources[member.version] = member.source;
+        stored[member.version] = true;
+        born[member.version] = start.item;
+        if (dies[member.version] >= 0)
+          dies[sources[member.version]] = std::max(dies[sources[member.version]], start.item);
+      }
   std::vector<bool> renews(problem.tensors.size());
   for (const Problem::Output &output : problem.outputs)
     renews[output.tensor] = output.state >= 0;
-  keepUntilAwaited(result.collectives, born, dies);
-  keepOverMicrobatches(born, dies);
+  keepUntilAwaited(result.collectives, born, sources, dies);
+  if (!starts) // (an exact step is that of one microbatch)
+    keepOverMicrobatches(born, dies);
   std::vector<int> place = takePlaces(dies, stored, renews);
   step::Liveness live(end + 1);
   for (auto [v, version] : llvm::enumerate(all.versions)) {
@@ -95,7 +107,7 @@ void StepMemory::measure(Prediction &result) const {
     }
     if (tensor.splat || dies[v] < 0 || !stored[v] || place[v] != (int)v)
       continue; // lives in kernels, or in the place of another
-    if (renews[version.tensor] && dies[v] == (int)end && born[v] >= 0 && !copied[v])
+    if (renews[version.tensor] && dies[v] == end && born[v] >= 0 && !copied[v])
       continue; // takes the place of the old state
     live.add(std::max(born[v], 0), std::max({dies[v], born[v], 0}), bytes);
   }
@@ -106,9 +118,9 @@ void StepMemory::measure(Prediction &result) const {
   if (at < 0)
     return;
   result.memory.transient = bytes;
-  at = std::min<int>(at, end - 1);
+  at = std::min(at, end - 1);
   if (auto there = llvm::find_if(pieces, [&](const Piece &piece) { return piece.at == at; }); there != pieces.end())
-    at = *llvm::max_element(there->ops); // an update may be there instead of the operation of this number
+    at = there->home; // an update may be there instead of the operation of this number
   result.memory.operation = at;
   result.memory.phase = at <= groups.loss ? Prediction::forward
                         : groups.late[at] ? Prediction::update

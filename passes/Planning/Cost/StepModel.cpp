@@ -1,13 +1,12 @@
 #include "passes/Planning/Cost/StepModel.h"
 
 #include "passes/Planning/Cost/Packing.h"
-#include "passes/Planning/Cost/StepMemory.h"
+#include "passes/Planning/Cost/StepPieces.h"
+#include "passes/Planning/ProblemBlock.h"
 #include "step/Timeline.h"
-#include "step/UpdateOrder.h"
 
 #include <numeric>
 #include <optional>
-#include <set>
 
 using namespace divisi;
 using namespace divisi::dist;
@@ -28,22 +27,32 @@ enum Stream { computing, communicating };
 
 class Step {
 public:
-  Step(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs,
+  /// `whole`: the kernels of the program before it is sharded; null: they are formed under the plan.
+  Step(const Problem &problem, const Groups &groups, const FusedProblem *whole, bool forGpu, const CostModel &costs,
        const Plan &plan, const Expansion &expansion)
-      : problem(problem), groups(groups), fused(fused), costs(costs), mesh(costs.mesh), all(expansion),
-        collectives(problem, groups, costs.mesh, plan, expansion), plan(plan), ready(all.versions.size(), -1),
-        made(problem.ops.size()), sent(all.versions.size()) {}
+      : problem(problem), groups(groups), costs(costs), mesh(costs.mesh), all(expansion),
+        collectives(problem, groups, costs.mesh, plan, expansion), plan(plan),
+        local(whole ? nullptr : std::make_unique<LocalStep>(LocalStep{mesh, plan, all, collectives})),
+        own(whole ? std::nullopt
+                  : std::make_optional<FusedProblem>(problem, /*evaluation=*/false, forGpu, groups, local.get())),
+        fused(whole ? *whole : *own), ready(all.versions.size(), -1), made(problem.ops.size()),
+        sent(all.versions.size()), parts(problem, groups, fused, mesh, plan, all, collectives, /*exact=*/!whole) {}
 
-  Prediction run() {
+  Prediction run(std::vector<StepCall> *calls) {
     result.operations.assign(problem.ops.size(), 0);
     result.launches.assign(problem.ops.size(), 0);
-    written.resize(all.versions.size());
-    for (const FusedProblem::Item &item : fused.items)
-      addPieces(item);
-    llvm::stable_sort(pieces, [](const Piece &a, const Piece &b) { return a.at < b.at; });
-    moveUpdates();
-    addCopies();
     timePieces();
+    local ? executeLocally() : execute();
+    runTimeline();
+    const StepMemory::Use use{pieces, parts.views, parts.copied, parts.end, local ? &fused.starts : nullptr};
+    StepMemory(problem, groups, mesh, all, collectives, use).measure(result);
+    if (calls)
+      list(*calls);
+    return std::move(result);
+  }
+
+private:
+  void execute() {
     for (size_t t = 0; t < problem.tensors.size(); ++t)
       if (groups.maker[t] < 0)
         spread(all.produced[t]);
@@ -53,213 +62,47 @@ public:
         communicate(fetch->version);
       execute(piece);
     }
-    runTimeline();
-    StepMemory(problem, groups, mesh, all, collectives, {pieces, memory, copied}).measure(result);
-    return std::move(result);
   }
-
-private:
-  double bytesOf(int version) const { return planning::bytesOf(problem, mesh, all.versions[version]); }
-
-  /// The operations of an item, without those that would recompute what an earlier item wrote to be resharded: the
-  /// resharded value is read instead.
-  llvm::SmallVector<int, 4> neededOps(const FusedProblem::Item &item) const {
-    std::set<int> wanted(item.writes.begin(), item.writes.end()); // tensors
-    llvm::SmallVector<int, 4> ops;
-    for (int op : llvm::reverse(item.ops)) {
-      if (!item.call && llvm::none_of(problem.ops[op].results, [&](int t) { return wanted.count(t); }))
-        continue;
-      ops.push_back(op);
-      for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
-        if (version == all.produced[t] || !written[all.produced[t]])
-          wanted.insert(t);
-    }
-    std::reverse(ops.begin(), ops.end());
-    return ops;
-  }
-
-  /// One piece, unless a value is resharded between an operation of the item that makes it and one that reads it.
-  void addPieces(const FusedProblem::Item &item) {
-    std::map<int, int> number; // by operation: its piece
-    std::vector<Piece> parts(1);
-    auto part = [&](int piece) -> Piece & {
-      if (piece >= (int)parts.size())
-        parts.resize(piece + 1);
-      return parts[piece];
-    };
-    for (int op : neededOps(item)) {
-      int piece = 0;
-      llvm::SmallVector<int, 2> resharded, again;
-      for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op])) {
-        auto producer = number.find(groups.maker[t]);
-        if (producer == number.end()) {
-          if (written[all.produced[t]] && version != all.produced[t] && llvm::is_contained(item.ops, groups.maker[t]))
-            again.push_back(version);
-          continue;
+  /// In the order that was found with the kernels: a collective waits for what is before it, as in a program.
+  void executeLocally() {
+    auto next = fused.starts.begin();
+    auto begin = [&](int item) {
+      for (; next != fused.starts.end() && next->item <= item; ++next)
+        for (const auto &member : next->members) {
+          const int run = runFor(collectives.of(member.version)[member.entry]);
+          wait(ready[member.source], run);
+          wait(last, run);
+          membersOf[run].push_back({&collectives.of(member.version)[member.entry], ready[member.source]});
+          ready[member.version] = run;
         }
-        bool same = version == all.produced[t];
-        piece = std::max(piece, producer->second + !same);
-        if (!same)
-          resharded.push_back(t);
-      }
-      number[op] = piece;
-      part(piece).ops.push_back(op);
-      for (int version : again)
-        addUnique(part(piece).reads, version);
-      step::Work work = localWork(problem, problem.ops[op], mesh, plan.ops[op]);
-      if (item.call)
-        part(piece).work = work;
-      else
-        part(piece).work.flops += work.flops;
-      if (item.call && fused.forGpu)
-        part(piece).workspace = localWorkspace(problem, all, mesh, op);
-      for (int t : resharded) {
-        addUnique(part(number.at(groups.maker[t])).writes, all.produced[t]);
-        written[all.produced[t]] = true;
-        for (auto [operand, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
-          if (operand == t)
-            addUnique(part(piece).reads, version);
-      }
-    }
-    if (item.epilogue && parts.size() == 1)
-      parts[0].apart = 0;
-    for (const FusedProblem::Read &read : item.reads) {
-      if (!number.count(read.op))
-        continue;
-      int version = all.operands[read.op][read.operand];
-      if (parts[0].apart && llvm::is_contained(item.apart, read.memory)) {
-        if (all.versions[version].source < 0)
-          *parts[0].apart += bytesOf(version);
-        else // not what the call has
-          parts[0].apart.reset();
-      }
-      addUnique(part(number.at(read.op)).reads, version);
-      if (all.versions[version].source < 0) // else it has a memory of its own
-        memory[version].push_back(all.produced[read.memory]);
-    }
-    for (int t : item.writes)
-      if (auto maker = number.find(groups.maker[t]); maker != number.end()) {
-        addUnique(part(maker->second).writes, all.produced[t]);
-        if (parts[0].apart && llvm::is_contained(item.apart, t))
-          *parts[0].apart += bytesOf(all.produced[t]);
-      }
-    if (parts.size() == 1)
-      for (auto [written, memory] : item.overwrites) {
-        int version = all.produced[memory];
-        for (const FusedProblem::Read &read : item.reads)
-          if (int v = all.operands[read.op][read.operand]; read.memory == memory && all.versions[v].source >= 0)
-            version = v;
-        parts[0].overwrites.push_back({all.produced[written], version});
-      }
-    for (auto [p, piece] : llvm::enumerate(parts)) {
-      if (piece.ops.empty())
-        continue;
-      bool last = p + 1 == parts.size();
-      piece.launches = last && fused.launches[item.home()] == 0 ? 0 : 1;
-      piece.call = item.call;
-      piece.batched = last && fused.batched(item, groups);
-      piece.at = last ? item.at : *llvm::max_element(piece.ops);
-      for (int v : piece.reads)
-        piece.work.bytes += bytesOf(v);
-      for (int v : piece.writes)
-        piece.work.bytes += bytesOf(v);
-      pieces.push_back(std::move(piece));
-    }
-  }
-  static void addUnique(llvm::SmallVectorImpl<int> &list, int entry) {
-    if (!llvm::is_contained(list, entry))
-      list.push_back(entry);
-  }
-
-  /// Updates run where the program runs them (codegen/Kernels/OrderUpdates.cpp).
-  void moveUpdates() {
-    if (mesh.devices() > 1 || llvm::any_of(problem.ops, [](const Problem::Op &op) { return op.repeats > 1; }))
-      return;
-    std::vector<step::OrderedItem> items(pieces.size());
-    std::vector<int> writer(all.versions.size(), -1); // pieces
-    std::vector<int64_t> bytes(all.versions.size());
+    };
     for (auto [p, piece] : llvm::enumerate(pieces)) {
-      items[p].call = piece.call;
-      for (int v : piece.reads) {
-        items[p].reads.push_back(v);
-        if (auto viewed = memory.find(v); viewed != memory.end())
-          items[p].reads.append(viewed->second.begin(), viewed->second.end());
-      }
-      items[p].writes.assign(piece.writes.begin(), piece.writes.end());
-      for (int v : piece.writes) {
-        writer[v] = p;
-        bytes[v] = bytesOf(v);
-      }
+      begin(p);
+      last = piece.run = addRun(computing, piece.seconds);
+      for (int version : piece.reads)
+        wait(ready[version], piece.run);
+      for (int version : piece.writes)
+        ready[version] = piece.run;
     }
-    for (auto [output, version] : llvm::zip(problem.outputs, all.outputs)) {
-      bytes[version] = 0;
-      if (output.state < 0 || output.seldom || writer[version] < 0)
-        continue;
-      const Problem::Role role = problem.tensors[output.state].role;
-      items[writer[version]].renews.push_back(all.produced[output.state]);
-      items[writer[version]].trains |= role == Problem::Role::parameter || role == Problem::Role::moment;
-    }
-    std::vector<Piece> moved;
-    for (int p : step::sortBehind(step::orderUpdates(items, bytes, fused.forGpu))) {
-      const int at = pieces[moved.size()].at; // the positions stay, and others have them
-      moved.push_back(pieces[p]);
-      moved.back().at = at;
-    }
-    pieces = std::move(moved);
-    bool before = false;
-    for (Piece &piece : pieces) {
-      if (piece.batched)
-        piece.launches = !before;
-      before = piece.batched;
-    }
-  }
-
-  /// Renewed states that cannot be computed in the place of the old one: they are copied there at the end, as
-  /// codegen/Kernels/AssignBuffers.cpp does it. A shard that is cut out of a value is written in place, by a kernel
-  /// that moves as many bytes.
-  void addCopies() {
-    copied.resize(all.versions.size());
-    std::vector<int> writer(all.versions.size(), -1), reader(all.versions.size(), -1); // pieces; the last one
-    for (auto [p, piece] : llvm::enumerate(pieces)) {
-      for (int v : piece.writes)
-        writer[v] = p;
-      for (int v : piece.reads) {
-        reader[v] = p;
-        if (auto viewed = memory.find(v); viewed != memory.end())
-          for (int source : viewed->second)
-            reader[source] = p;
-      }
-      for (int op : piece.ops)
-        for (int v : collectives.onDemand[op])
-          reader[all.versions[v].source] = p;
-    }
-    for (auto [output, version] : llvm::zip(problem.outputs, all.outputs)) {
-      if (output.state < 0 || output.seldom || groups.maker[output.tensor] < 0)
-        continue;
-      const int old = all.produced[output.state], made = writer[version];
-      if (made >= 0 && mayLieAt(pieces[made], version, old, reader[old] < made, made < reader[old]))
-        continue;
-      copied[version] = made >= 0 || !collectives.of(version).empty();
-      Piece &copy = pieces.emplace_back();
-      copy.ops.push_back(groups.maker[output.tensor]);
-      copy.reads.push_back(version);
-      copy.work.bytes = 2 * bytesOf(version);
-      copy.at = problem.ops.size();
-    }
-  }
-  static bool mayLieAt(const Piece &piece, int version, int old, bool unread, bool readLater) {
-    return !piece.call && !readLater && (unread || llvm::is_contained(piece.overwrites, std::pair(version, old)));
+    begin(pieces.size());
   }
 
   /// The time of every piece; that of its last operation is all of it.
   void timePieces() {
-    for (Piece &piece : pieces) {
-      int home = *llvm::max_element(piece.ops);
+    for (auto [p, piece] : llvm::enumerate(pieces)) {
+      const int home = piece.home;
       step::Work timed = piece.work;
+      if (local && piece.batched && piece.launches == 0)
+        continue; // with the first of its launch
+      for (size_t other = p + 1; local && piece.batched && other < pieces.size() && pieces[other].batched && pieces[other].launches == 0; ++other) {
+        timed.flops += pieces[other].work.flops;
+        timed.bytes += pieces[other].work.bytes;
+      }
       if (piece.apart)
         timed.flops = 0, timed.bytes -= *piece.apart;
       const int launches = piece.apart ? 0 : piece.launches;
-      piece.seconds = costs.prices.seconds(timed, problem.ops[home].precision, launches);
+      const auto precision = piece.call || !local ? problem.ops[home].precision : graph::fp32;
+      piece.seconds = costs.prices.seconds(timed, precision, launches);
       result.launches[home] += launches;
       result.operations[home] += piece.seconds;
       result.compute += piece.seconds * problem.ops[home].repeats;
@@ -324,8 +167,8 @@ private:
 
   /// What runs in the order of its positions, as far as buckets allow: the users of early members move behind them.
   void runTimeline() {
-    std::vector<int> order(runs.size());
-    if (collectives.anyCombined()) {
+    order.resize(runs.size());
+    if (collectives.anyCombined() && !local) {
       std::vector<int64_t> positions;
       for (const Run &run : runs)
         positions.push_back(run.position);
@@ -419,22 +262,61 @@ private:
       }
   }
 
+  /// Lists what runs. What shares a launch is one call.
+  void list(std::vector<StepCall> &calls) const {
+    auto piece = pieces.begin(); // in order, as they run
+    for (int run : order) {
+      if (auto members = membersOf.find(run); members != membersOf.end()) {
+        StepCall &call = calls.emplace_back();
+        call.kind = collectiveName(members->second.front().first->step.kind);
+        call.communicates = true;
+        call.seconds = runs[run].seconds;
+        for (auto [entry, operand] : members->second) {
+          const bool gathers = entry->step.kind == ReshardStep::Kind::allGather;
+          call.bytes += (double)entry->bytes / (gathers ? (double)mesh.parts(entry->step.axes) : 1);
+          call.times = entry->times;
+          addName(call.name, problem.tensors[all.versions[entry->version].tensor].name);
+        }
+        continue;
+      }
+      const Problem::Op &home = problem.ops[piece->home];
+      if (!piece->batched || piece->launches > 0 || calls.empty())
+        calls.push_back({piece->copy ? "copy" : piece->call ? home.kind : "kernel"});
+      StepCall &call = calls.back();
+      call.flops += piece->work.flops;
+      call.bytes += piece->work.bytes;
+      call.seconds += piece->seconds;
+      call.times = home.repeats;
+      for (int op : piece->ops)
+        addName(call.name, problem.ops[op].name);
+      ++piece;
+    }
+  }
+  static void addName(std::string &names, llvm::StringRef name) {
+    constexpr int most = 3;
+    llvm::SmallVector<llvm::StringRef> known;
+    llvm::StringRef(names).split(known, ' ', -1, /*KeepEmpty=*/false);
+    if (!name.empty() && known.size() < most && !llvm::is_contained(known, name))
+      names += (names.empty() ? "" : " ") + name.str();
+  }
+
   const Problem &problem;
   const Groups &groups;
-  const FusedProblem &fused;
   const CostModel &costs;
   const Mesh &mesh;
   const Expansion &all;
   const StepCollectives collectives;
   const Plan &plan;
-  std::vector<bool> written; // by version: in the middle of an item, to be resharded
+  const std::unique_ptr<const LocalStep> local; // null: kernels are those of the whole program
+  const std::optional<FusedProblem> own;
+  const FusedProblem &fused;
   std::vector<int> ready;    // by version: the run that makes it; -1: it is there
   std::vector<bool> made;    // by operation
   std::vector<bool> sent;    // by version: made for its user
-  std::vector<bool> copied;  // by version: a renewed state that lies elsewhere until the end
-  std::vector<Piece> pieces;
-  std::map<int, llvm::SmallVector<int, 1>> memory; // by version that is read: that of the tensor that it is a view of
+  StepPieces parts;
+  std::vector<Piece> &pieces = parts.pieces;
   std::vector<Run> runs;
+  std::vector<int> order; // of the runs
   std::vector<llvm::SmallVector<int, 4>> waits; // by run: for others
   int64_t position = 0;                         // of the next run
   int last = -1;                                // run of computation
@@ -451,5 +333,10 @@ private:
 
 Prediction planning::predict(const Problem &problem, const Groups &groups, const FusedProblem &fused,
                              const CostModel &costs, const Plan &plan, const Expansion &expansion) {
-  return Step(problem, groups, fused, costs, plan, expansion).run();
+  return Step(problem, groups, &fused, fused.forGpu, costs, plan, expansion).run(nullptr);
+}
+
+Prediction planning::predictExactly(const Problem &problem, const Groups &groups, const CostModel &costs,
+                                    const Plan &plan, const Expansion &expansion, std::vector<StepCall> *calls) {
+  return Step(problem, groups, nullptr, costs.cluster.device.kind == "cuda", costs, plan, expansion).run(calls);
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include "passes/Planning/Cost/CostModel.h"
+#include "passes/Planning/Cost/StepCall.h"
 #include "passes/Planning/Expansion.h"
 #include "passes/Planning/FuseProblem.h"
 #include "passes/Planning/Groups.h"
@@ -41,8 +42,13 @@ struct Prediction {
 };
 
 /// Runs the step in program order on one stream of computation and one of communication: a collective starts when its
-/// value is there and the stream is free, and who needs the result waits. Memory is what is live between kernels.
+/// value is there and the stream is free, and who needs the result waits. Memory is what is live between kernels. These
+/// are those of the program before it is sharded, cut where a value is resharded: quick to find.
 Prediction predict(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs,
                    const Plan &plan, const Expansion &expansion);
+/// The same with the kernels of a device's own part of the program, as they are compiled. `calls`, if it is given,
+/// receives what runs, in order.
+Prediction predictExactly(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan,
+                          const Expansion &expansion, std::vector<StepCall> *calls = nullptr);
 
 } // namespace divisi::planning

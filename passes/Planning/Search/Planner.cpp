@@ -185,6 +185,15 @@ Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::st
   return result;
 }
 
+Candidate Planner::priceExactly(const Mesh &mesh, Plan plan, std::string name, std::vector<StepCall> *calls) const {
+  Candidate result{std::move(name), mesh, std::move(plan), {}};
+  const Cluster used = cluster.used(mesh.devices());
+  const Expansion expansion = expand(problem, mesh, result.plan);
+  result.prediction = predictExactly(problem, step, CostModel(used, mesh), result.plan, expansion, calls);
+  result.fits = result.prediction.memory.total() <= used.device.memory;
+  return result;
+}
+
 Planner::Spaces Planner::spacesOf(llvm::ArrayRef<Mesh> meshes) const {
   Spaces spaces;
   std::vector<std::pair<const Mesh *, std::unique_ptr<SearchSpace> *>> empty;

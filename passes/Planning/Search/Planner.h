@@ -87,6 +87,11 @@ public:
   Candidate price(const Cluster &cluster, const dist::Mesh &mesh, Plan plan, std::string name,
                   const Expansion &expansion) const;
 
+  /// What a plan takes with the kernels that are compiled for it, not those of the program before it is sharded.
+  /// `calls`, if it is given, receives what a device runs in a step, in order.
+  Candidate priceExactly(const dist::Mesh &mesh, Plan plan, std::string name,
+                         std::vector<StepCall> *calls = nullptr) const;
+
   /// The kernels and calls of every step.
   const FusedProblem &items() const { return stepItems; }
 

@@ -1,0 +1,311 @@
+#include "passes/Planning/Cost/StepPieces.h"
+
+#include "step/Batch.h"
+#include "step/UpdateOrder.h"
+
+#include <set>
+
+using namespace divisi;
+using namespace divisi::dist;
+using namespace divisi::planning;
+
+/// A device's place along an axis of the mesh.
+static constexpr int64_t bytesOfIndex = 8;
+
+static void addUnique(llvm::SmallVectorImpl<int> &list, int entry) {
+  if (!llvm::is_contained(list, entry))
+    list.push_back(entry);
+}
+static bool mayLieAt(const Piece &piece, int version, int old, bool unread, bool readLater) {
+  return !piece.call && !readLater && (unread || llvm::is_contained(piece.overwrites, std::pair(version, old)));
+}
+
+StepPieces::StepPieces(const Problem &problem, const Groups &groups, const FusedProblem &fused, const Mesh &mesh,
+                       const Plan &plan, const Expansion &expansion, const StepCollectives &collectives, bool exact)
+    : end(problem.ops.size()), problem(problem), groups(groups), fused(fused), mesh(mesh), plan(plan), all(expansion),
+      collectives(collectives), exact(exact), written(expansion.versions.size()) {
+  for (const FusedProblem::Item &item : fused.items)
+    exact ? addPiece(item) : addPieces(item);
+  llvm::stable_sort(pieces, [](const Piece &a, const Piece &b) { return a.at < b.at; });
+  moveUpdates();
+  if (exact) {
+    if (fused.forGpu)
+      batchPieces();
+    for (auto [p, piece] : llvm::enumerate(pieces))
+      piece.at = p;
+    end = pieces.size();
+  }
+  addCopies();
+}
+
+/// The operations of an item, without those that would recompute what an earlier item wrote to be resharded: the
+/// resharded value is read instead.
+llvm::SmallVector<int, 4> StepPieces::neededOps(const FusedProblem::Item &item) const {
+  std::set<int> wanted(item.writes.begin(), item.writes.end()); // tensors
+  llvm::SmallVector<int, 4> ops;
+  for (int op : llvm::reverse(item.ops)) {
+    if (!item.call && llvm::none_of(problem.ops[op].results, [&](int t) { return wanted.count(t); }))
+      continue;
+    ops.push_back(op);
+    for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
+      if (version == all.produced[t] || !written[all.produced[t]])
+        wanted.insert(t);
+  }
+  std::reverse(ops.begin(), ops.end());
+  return ops;
+}
+
+/// An item under the plan.
+void StepPieces::addPiece(const FusedProblem::Item &item) {
+  Piece &piece = pieces.emplace_back();
+  piece.ops = item.ops;
+  piece.call = item.call;
+  piece.batched = fused.forGpu && item.elements;
+  piece.at = item.at;
+  piece.home = item.home();
+  piece.work.flops = (double)item.indexing;
+  piece.work.bytes = (double)(item.indexed * bytesOfIndex);
+  for (int op : item.ops) {
+    step::Work work = localWork(problem, problem.ops[op], mesh, plan.ops[op]);
+    if (item.call)
+      piece.work = work;
+    else if (problem.ops[op].rule.linear != Linear::movement) // as exec.kernel counts
+      piece.work.flops += work.flops;
+    if (item.call && fused.forGpu)
+      piece.workspace = localWorkspace(problem, all, mesh, op);
+  }
+  if (item.epilogue)
+    piece.apart = 0;
+  auto count = [&](int version, int tensor, int here) {
+    // A call has constants in memory, too, each device its part.
+    const double bytes = item.call ? localBytes(problem.tensors[tensor], mesh, all.versions[here].sharding) : bytesOf(version);
+    piece.work.bytes += bytes;
+    if (piece.apart && llvm::is_contained(item.apart, tensor))
+      *piece.apart += bytes;
+  };
+  for (const FusedProblem::Read &read : item.reads)
+    if (!llvm::is_contained(piece.reads, read.version)) {
+      piece.reads.push_back(read.version);
+      const bool splat = item.call && problem.tensors[read.memory].splat;
+      count(read.version, read.memory, splat ? all.operands[read.op][read.operand] : read.version);
+    }
+  for (auto [version, tensor] : llvm::zip(item.made, item.writes)) {
+    piece.writes.push_back(version);
+    count(version, tensor, version);
+  }
+  for (auto [written, memory] : item.overwrites)
+    for (auto [version, tensor] : llvm::zip(item.made, item.writes))
+      for (const FusedProblem::Read &read : item.reads)
+        if (tensor == written && read.memory == memory)
+          piece.overwrites.push_back({version, read.version});
+}
+
+/// One piece, unless a value is resharded between an operation of the item that makes it and one that reads it.
+void StepPieces::addPieces(const FusedProblem::Item &item) {
+  std::map<int, int> number; // by operation: its piece
+  std::vector<Piece> parts(1);
+  auto part = [&](int piece) -> Piece & {
+    if (piece >= (int)parts.size())
+      parts.resize(piece + 1);
+    return parts[piece];
+  };
+  for (int op : neededOps(item)) {
+    int piece = 0;
+    llvm::SmallVector<int, 2> resharded, again;
+    for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op])) {
+      auto producer = number.find(groups.maker[t]);
+      if (producer == number.end()) {
+        if (written[all.produced[t]] && version != all.produced[t] && llvm::is_contained(item.ops, groups.maker[t]))
+          again.push_back(version);
+        continue;
+      }
+      bool same = version == all.produced[t];
+      piece = std::max(piece, producer->second + !same);
+      if (!same)
+        resharded.push_back(t);
+    }
+    number[op] = piece;
+    part(piece).ops.push_back(op);
+    for (int version : again)
+      addUnique(part(piece).reads, version);
+    step::Work work = localWork(problem, problem.ops[op], mesh, plan.ops[op]);
+    if (item.call)
+      part(piece).work = work;
+    else if (problem.ops[op].rule.linear != Linear::movement)
+      part(piece).work.flops += work.flops;
+    if (item.call && fused.forGpu)
+      part(piece).workspace = localWorkspace(problem, all, mesh, op);
+    for (int t : resharded) {
+      addUnique(part(number.at(groups.maker[t])).writes, all.produced[t]);
+      written[all.produced[t]] = true;
+      for (auto [operand, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
+        if (operand == t)
+          addUnique(part(piece).reads, version);
+    }
+  }
+  if (item.epilogue && parts.size() == 1)
+    parts[0].apart = 0;
+  for (const FusedProblem::Read &read : item.reads) {
+    if (!number.count(read.op))
+      continue;
+    int version = all.operands[read.op][read.operand];
+    if (parts[0].apart && llvm::is_contained(item.apart, read.memory)) {
+      if (all.versions[version].source < 0)
+        *parts[0].apart += bytesOf(version);
+      else // not what the call has
+        parts[0].apart.reset();
+    }
+    addUnique(part(number.at(read.op)).reads, version);
+    if (all.versions[version].source < 0) // else it has a memory of its own
+      views[version].push_back(all.produced[read.memory]);
+  }
+  for (int t : item.writes)
+    if (auto maker = number.find(groups.maker[t]); maker != number.end()) {
+      addUnique(part(maker->second).writes, all.produced[t]);
+      if (parts[0].apart && llvm::is_contained(item.apart, t))
+        *parts[0].apart += bytesOf(all.produced[t]);
+    }
+  if (parts.size() == 1)
+    for (auto [written, memory] : item.overwrites) {
+      int version = all.produced[memory];
+      for (const FusedProblem::Read &read : item.reads)
+        if (int v = all.operands[read.op][read.operand]; read.memory == memory && all.versions[v].source >= 0)
+          version = v;
+      parts[0].overwrites.push_back({all.produced[written], version});
+    }
+  for (auto [p, piece] : llvm::enumerate(parts)) {
+    if (piece.ops.empty())
+      continue;
+    bool last = p + 1 == parts.size();
+    piece.launches = last && fused.launches[item.home()] == 0 ? 0 : 1;
+    piece.call = item.call;
+    piece.batched = last && fused.batched(item, groups);
+    piece.home = *llvm::max_element(piece.ops);
+    piece.at = last ? item.at : piece.home;
+    for (int v : piece.reads)
+      piece.work.bytes += bytesOf(v);
+    for (int v : piece.writes)
+      piece.work.bytes += bytesOf(v);
+    pieces.push_back(std::move(piece));
+  }
+}
+
+/// Updates run where the program runs them (codegen/Kernels/OrderUpdates.cpp).
+void StepPieces::moveUpdates() {
+  if (mesh.devices() > 1 || llvm::any_of(problem.ops, [](const Problem::Op &op) { return op.repeats > 1; }))
+    return;
+  std::vector<step::OrderedItem> items(pieces.size());
+  std::vector<int> writer(all.versions.size(), -1); // pieces
+  std::vector<int64_t> bytes(all.versions.size());
+  for (auto [p, piece] : llvm::enumerate(pieces)) {
+    items[p].call = piece.call;
+    for (int v : piece.reads) {
+      items[p].reads.push_back(v);
+      if (auto viewed = views.find(v); viewed != views.end())
+        items[p].reads.append(viewed->second.begin(), viewed->second.end());
+    }
+    items[p].writes.assign(piece.writes.begin(), piece.writes.end());
+    for (int v : piece.writes) {
+      writer[v] = p;
+      bytes[v] = bytesOf(v);
+    }
+  }
+  for (auto [output, version] : llvm::zip(problem.outputs, all.outputs)) {
+    bytes[version] = 0;
+    if (output.state < 0 || output.seldom || writer[version] < 0)
+      continue;
+    const Problem::Role role = problem.tensors[output.state].role;
+    items[writer[version]].renews.push_back(all.produced[output.state]);
+    items[writer[version]].trains |= role == Problem::Role::parameter || role == Problem::Role::moment;
+  }
+  std::vector<Piece> moved;
+  for (int p : step::sortBehind(step::orderUpdates(items, bytes, fused.forGpu))) {
+    const int at = pieces[moved.size()].at; // the positions stay, and others have them
+    moved.push_back(pieces[p]);
+    moved.back().at = at;
+  }
+  pieces = std::move(moved);
+  bool before = false;
+  for (Piece &piece : pieces) {
+    if (piece.batched)
+      piece.launches = !before;
+    before = piece.batched;
+  }
+}
+
+/// Kernels that share a launch. Where a collective starts, or is awaited because its result is read, none is added.
+void StepPieces::batchPieces() {
+  auto next = fused.starts.begin();
+  step::Batch batch;
+  std::vector<int> begun(all.versions.size(), -1); // by version: its start, until it is awaited
+  std::vector<bool> underWay(fused.starts.size());
+  for (auto [p, piece] : llvm::enumerate(pieces)) {
+    bool apart = false;
+    for (; next != fused.starts.end() && next->item <= (int)p; ++next) {
+      const int number = next - fused.starts.begin();
+      apart = underWay[number] = true;
+      if (number >= (int)step::mostUnderWay) // (codegen/Kernels/PlaceAwaits.cpp)
+        underWay[number - step::mostUnderWay] = false;
+      for (const auto &member : next->members)
+        begun[member.version] = number;
+    }
+    for (int version : piece.reads)
+      if (const int start = begun[version]; start >= 0 && underWay[start]) {
+        apart = true;
+        underWay[start] = false;
+      }
+    step::Batch::Kernel kernel;
+    for (int version : piece.reads) {
+      const auto &tensor = problem.tensors[all.versions[version].tensor];
+      kernel.reads.push_back(version);
+      kernel.single.push_back(localBytes(tensor, mesh, all.versions[version].sharding) <= (double)tensor.elementBytes);
+    }
+    kernel.writes.assign(piece.writes.begin(), piece.writes.end());
+    if (apart || !piece.batched || !batch.takes(kernel))
+      batch = {};
+    if (!piece.batched)
+      continue;
+    piece.launches = batch.empty();
+    batch.add(kernel);
+  }
+}
+
+/// Renewed states that cannot be computed in the place of the old one: they are copied there at the end, as
+/// codegen/Kernels/AssignBuffers.cpp does it. A shard that is cut out of a value is written in place, by a kernel
+/// that moves as many bytes.
+void StepPieces::addCopies() {
+  copied.resize(all.versions.size());
+  std::vector<int> writer(all.versions.size(), -1), reader(all.versions.size(), -1); // pieces; the last one
+  for (auto [p, piece] : llvm::enumerate(pieces)) {
+    for (int v : piece.writes)
+      writer[v] = p;
+    for (int v : piece.reads) {
+      reader[v] = p;
+      if (auto viewed = views.find(v); viewed != views.end())
+        for (int source : viewed->second)
+          reader[source] = p;
+    }
+    if (!exact)
+      for (int op : piece.ops)
+        for (int v : collectives.onDemand[op])
+          reader[all.versions[v].source] = p;
+  }
+  for (const FusedProblem::Start &start : fused.starts)
+    for (const auto &member : start.members)
+      reader[member.source] = std::max(reader[member.source], start.item);
+  for (auto [output, version] : llvm::zip(problem.outputs, all.outputs)) {
+    if (output.state < 0 || output.seldom || groups.maker[output.tensor] < 0)
+      continue;
+    const int old = all.produced[output.state], made = writer[version];
+    if (made >= 0 && mayLieAt(pieces[made], version, old, reader[old] < made, made < reader[old]))
+      continue;
+    copied[version] = made >= 0 || !collectives.of(version).empty();
+    Piece &copy = pieces.emplace_back();
+    copy.copy = true;
+    copy.home = groups.maker[output.tensor];
+    copy.ops.push_back(copy.home);
+    copy.reads.push_back(version);
+    copy.work.bytes = 2 * bytesOf(version);
+    copy.at = end;
+  }
+}

@@ -1,0 +1,39 @@
+#pragma once
+#include "passes/Planning/Cost/StepMemory.h"
+
+namespace divisi::planning {
+
+/// The kernels, calls and copies of a device in a step, in the order in which they run.
+class StepPieces {
+public:
+  /// `exact`: the items are those of one device under the plan; else of the program before it is sharded, and an item is
+  /// cut where a value in its middle is resharded.
+  StepPieces(const Problem &problem, const Groups &groups, const FusedProblem &fused, const dist::Mesh &mesh,
+             const Plan &plan, const Expansion &expansion, const StepCollectives &collectives, bool exact);
+
+  std::vector<Piece> pieces;
+  std::map<int, llvm::SmallVector<int, 1>> views; // by version that is read: that of the tensor that it is a view of
+  std::vector<bool> copied; // by version: a renewed state that lies elsewhere until the end
+  int end;                  // the position behind all pieces
+
+private:
+  double bytesOf(int version) const { return planning::bytesOf(problem, mesh, all.versions[version]); }
+  llvm::SmallVector<int, 4> neededOps(const FusedProblem::Item &item) const;
+  void addPiece(const FusedProblem::Item &item);
+  void addPieces(const FusedProblem::Item &item);
+  void moveUpdates();
+  void batchPieces();
+  void addCopies();
+
+  const Problem &problem;
+  const Groups &groups;
+  const FusedProblem &fused;
+  const dist::Mesh &mesh;
+  const Plan &plan;
+  const Expansion &all;
+  const StepCollectives &collectives;
+  const bool exact;
+  std::vector<bool> written; // by version: in the middle of an item, to be resharded
+};
+
+} // namespace divisi::planning
