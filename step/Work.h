@@ -11,7 +11,9 @@ struct Work {
   double batch = 1, m = 1, n = 1, k = 1; // of a matmul, [batch, m, k] by [batch, k, n]; a convolution counts as one
   double keys = 0, depth = 0;            // of attention
   bool causal = false;                   // of attention: a query sees the keys up to its own index
-  static constexpr llvm::StringLiteral causalAttribute = "causal"; // that says so, of an operation
+  bool images = false;                   // of a product: a convolution
+  /// The attributes of an operation that say so.
+  static constexpr llvm::StringLiteral causalAttribute = "causal", imagesAttribute = "pads_low";
 
   /// The shape of one operation with this rule; `sizes` are those of its factors on the device, `elements` those of its
   /// first result there.

@@ -100,6 +100,7 @@ void shape(step::Work &work, Operation *payload) {
     return;
   work.form = cost.getForm();
   work.causal = payload->hasAttr(step::Work::causalAttribute);
+  work.images = payload->hasAttr(step::Work::imagesAttribute);
   dist::ShardingRule factors = rule.getShardingRule();
   SmallVector<double> sizes;
   for (const auto &factor : factors.factors)

@@ -133,6 +133,7 @@ private:
       entry.workspace = cost.getLibraryWorkspace();
     entry.precision = graph::precisionOf(&op);
     entry.causal = op.hasAttr(step::Work::causalAttribute);
+    entry.images = op.hasAttr(step::Work::imagesAttribute);
     entry.name = graph::pathOf(&op);
     entry.kind = op.getName().getStringRef().str();
     bool weight = true;

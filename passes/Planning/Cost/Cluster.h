@@ -35,6 +35,7 @@ struct Cluster {
       double half;             // keys with which it is half of that
       bool operator==(const Attention &) const = default;
     } attention = {0.56, 0.65, 160}; // of an A100 (Prices.cpp)
+    double copied = 0;                         // share of a convolution's bytes in TF32 that it copies in another order
     bool programs = true;                      // whether Divisi writes programs for it; otherwise it only plans
     /// The rate of work of this size, in units of the size a second.
     struct Rate {

@@ -48,6 +48,7 @@ step::Work planning::localWork(const Problem &problem, const Problem::Op &op, co
   step::Work work;
   work.form = op.form;
   work.causal = op.causal;
+  work.images = op.images;
   work.flops = op.flops;
   llvm::SmallVector<double> sizes;
   for (auto [factor, axes] : llvm::zip(op.rule.factors, factors)) {

@@ -30,12 +30,18 @@ struct Gpu {
   int64_t inNode = 8;          // GPUs, at most
   bool programs = true;        // whether Divisi writes programs for it
   Cluster::Device::Attention attention = Cluster::Device().attention;
+  double copied = 0; // of a convolution's bytes in TF32
 };
 
 // cuDNN's attention on H100, forward and backward together (4 and 10 operations a point), from FlashAttention-3's figures
 // 5 and 6 (arXiv 2407.08608), without a mask: at a depth of 64 283, 395 and 427 Tflop/s of 989 with 512, 2 k and 16 k
 // keys; at 128 343, 500 and 537.
-constexpr Cluster::Device::Attention hopperAttention = {0.44, 0.56, 245};
+constexpr Cluster::Device::Attention hopperAttention = {0.44, 0.56, 245}, ampereAttention = Cluster::Device().attention;
+
+// cuDNN's kernels for TF32 before Hopper's copy images into another order and back, in workspaces: 44.6 GB of the 66.9 that
+// the images of ResNet-50's convolutions and gradients have (256 images, channels last, as programs have them) on A100, 32.3
+// on L40S; 2.4 on H200 (suite `cudnn`, cuDNN 9.19).
+constexpr double ampereCopies = 44.6 / 66.9, adaCopies = 32.3 / 66.9;
 
 // Memory: the data sheet's gigabytes as decimal ones. The chips hold 2^30 each, 7% more: that is left to the CUDA
 // context and to the workspaces of libraries. NVLink: links x what one carries one way after protocol (20.0, 20.0, 20.6
@@ -55,8 +61,8 @@ constexpr Gpu gpus[] = {
     // "NVIDIA A100 Tensor Core GPU" data sheet, SXM: 19.5 / 156 / 312 / 312, 2,039 and 1,555 GB/s, 12 links. "NVIDIA
     // DGX
     // A100" data sheet: 8 x ConnectX-6 (200 Gb/s).
-    {"a100", "A100 SXM4 80GB", 80e9, {19.5e12, 156e12, 312e12, 312e12}, 2039e9, 12 * 20e9, 25e9, 108, 0.839},
-    {"a100-40gb", "A100 SXM4 40GB", 40e9, {19.5e12, 156e12, 312e12, 312e12}, 1555e9, 12 * 20e9, 25e9, 108, 0.839},
+    {"a100", "A100 SXM4 80GB", 80e9, {19.5e12, 156e12, 312e12, 312e12}, 2039e9, 12 * 20e9, 25e9, 108, 0.839, "nvlink", 8, true, ampereAttention, ampereCopies},
+    {"a100-40gb", "A100 SXM4 40GB", 40e9, {19.5e12, 156e12, 312e12, 312e12}, 1555e9, 12 * 20e9, 25e9, 108, 0.839, "nvlink", 8, true, ampereAttention, ampereCopies},
     // "NVIDIA H100 Tensor Core GPU" data sheet, SXM: 67 / 989 / 1,979 / 1,979, the last three with sparsity, that is
     // twice
     // the dense peak; 3.35 TB/s, 18 links. "NVIDIA DGX H100" data sheet: 8 x ConnectX-7 (400 Gb/s).
@@ -72,10 +78,10 @@ constexpr Gpu gpus[] = {
     {"gb200", "GB200 186GB", 186e9, {80e12, 1250e12, 2500e12, 2500e12}, 8e12, 18 * 40.1e9, 50e9, 148, 0.776, "nvlink", 72, true, hopperAttention},
     // "NVIDIA L40S" data sheet: 91.6 / 183 / 362 dense, 864 GB/s, 48 GB, PCIe 4.0 x16 (31.5 GB/s one way, of which
     // messages reach some 24). Servers of the OVX: a 400 Gb/s adapter for two GPUs. The share is assumed.
-    {"l40s", "L40S 48GB", 48e9, {91.6e12, 183e12, 362e12, 362e12}, 864e9, 24e9, 25e9, 142, 0.8, "pcie"},
+    {"l40s", "L40S 48GB", 48e9, {91.6e12, 183e12, 362e12, 362e12}, 864e9, 24e9, 25e9, 142, 0.8, "pcie", 8, true, ampereAttention, adaCopies},
     // "NVIDIA Ada GPU Architecture" white paper, RTX 4090: 82.6 single, 82.6 tf32 and 165.2 dense with fp32 sums, 1,008
     // GB/s. No GPU reaches another one's memory: messages cross PCIe 4.0 x16 twice. The share is assumed.
-    {"rtx4090", "RTX 4090 24GB", 24e9, {82.6e12, 82.6e12, 165.2e12, 165.2e12}, 1008e9, 12e9, 12.5e9 / 8, 128, 0.9, "pcie"},
+    {"rtx4090", "RTX 4090 24GB", 24e9, {82.6e12, 82.6e12, 165.2e12, 165.2e12}, 1008e9, 12e9, 12.5e9 / 8, 128, 0.9, "pcie", 8, true, ampereAttention, adaCopies},
     // "AMD Instinct MI300X" data sheet: 163.4 / 653.7 / 1,307.4 dense, 5.3 TB/s, 192 GB, seven links of 64 GB/s one way,
     // of which messages reach some 48; 304 compute units.
     {"mi300x", "Instinct MI300X 192GB", 192e9, {163.4e12, 653.7e12, 1307.4e12, 1307.4e12}, 5.3e12, 7 * 48e9, 50e9, 304, 0.503, "infinity fabric", 8, false},
@@ -175,6 +181,7 @@ std::optional<Cluster::Device> planning::gpuPreset(StringRef name) {
   device.processors = gpu->processors;
   device.programs = gpu->programs;
   device.attention = gpu->attention;
+  device.copied = gpu->copied;
   for (auto [precision, share] : llvm::enumerate(device.computeEfficiency))
     share = device.flops[precision] > device.flops[Cluster::Device::fp32] ? gpu->tensorShare : vectorShare;
   return device;

@@ -214,6 +214,19 @@ TEST(Prices, KernelsHaveNoFusedMultiplyAdd) {
   EXPECT_NEAR(prices.seconds(kernel, Cluster::Device::fp32) * instructions, 1e12, 0.01e12);
 }
 
+TEST(Prices, ConvolutionsInTf32CopyImagesBeforeHopper) {
+  divisi::step::Work work{divisi::graph::Form::product, 0, 1.555e12 * 0.85 * 1e-3}; // what an A100 moves in a millisecond
+  auto seconds = [&](const char *gpu, bool images, auto precision) {
+    work.images = images;
+    return Prices(*gpuPreset(gpu)).seconds(work, precision, 0);
+  };
+  EXPECT_NEAR(seconds("a100-40gb", false, Cluster::Device::tf32), 1e-3, 1e-9);
+  // The share is written and read once more; ResNet-50's 66.9 GB come to 2 x 44.6 GB more.
+  EXPECT_NEAR(seconds("a100-40gb", true, Cluster::Device::tf32), 1e-3 * (1 + 2 * 44.6 / 66.9), 1e-9);
+  EXPECT_NEAR(seconds("a100-40gb", true, Cluster::Device::bf16), 1e-3, 1e-9);
+  EXPECT_EQ(seconds("h200", true, Cluster::Device::tf32), seconds("h200", false, Cluster::Device::tf32));
+}
+
 /// FLOP/s of attention's forward pass and gradient together, for one head and as many queries as keys.
 double rateOfAttention(const char *gpu, double keys, double depth, bool causal) {
   divisi::step::Work work{divisi::graph::Form::attention, 14 * keys * keys * depth * (causal ? 0.5 : 1)};
