@@ -6,9 +6,6 @@
 
 namespace divisi::step {
 
-/// Whether programs compute a reduction of this many elements in parts: one that reduces the outermost dimension.
-inline bool reducesInParts(bool outermost, int64_t elements) { return outermost && elements >= 1 << 15; }
-
 /// Straight-line code without IR: values and operations. An operation keeps its number; the program order is separate,
 /// so that copies can be inserted between operations.
 class Block {
@@ -25,7 +22,6 @@ public:
     llvm::SmallVector<RowSet, 2> rows;           // by operand: rowsThrough
     int64_t flops = 0;                           // per element
     bool always = false;                         // needed in every step, even without readers
-    bool inParts = false;                        // a reduction of which another kernel adds up the parts right behind
     int origin = -1;                             // the operation that it is a copy of, or its own number
 
     /// Whether each element of its single result is computed independently.

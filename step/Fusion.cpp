@@ -353,18 +353,15 @@ void Fusion::formKernels() {
     if (loop && join(number, edges)) {
       closeProducers(edges, kernelOf[number]);
       countEnding(number, edges, outside);
-      kernels[kernelOf[number]].open &= !op.inParts;
       continue;
     }
     closeProducers(edges);
-    if (loop && joinSibling(number, edges, outside)) {
-      kernels[kernelOf[number]].open &= !op.inParts;
+    if (loop && joinSibling(number, edges, outside))
       continue;
-    }
     if (!stage)
       continue;
     kernelOf[number] = kernels.size();
-    kernels.push_back({{number}, ownRows(number), !op.inParts, op.isSerial(), when[number]});
+    kernels.push_back({{number}, ownRows(number), true, op.isSerial(), when[number]});
     countEnding(number, edges, outside);
   }
 }

@@ -1,6 +1,5 @@
 #include "codegen/Kernels/Passes.h"
 #include "dialects/Graph/GraphBuilder.h"
-#include "step/Block.h"
 
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -14,6 +13,10 @@ namespace divisi::codegen {
 
 namespace {
 
+/// Smaller reductions are not split.
+constexpr int64_t smallPoints = 1 << 15;
+/// Reductions that so many operations separate do not share a kernel.
+constexpr int farApart = 64;
 /// The number of partial results: fixed, so that results do not depend on the number of threads.
 constexpr int64_t wantedParts = 16, mostParts = 64;
 
@@ -79,13 +82,28 @@ int64_t partsOf(const Reduction &r, bool forGpu) {
   return partsOf(r.rows, wanted, 4 * wanted);
 }
 
+/// The operation before which the parts of a reduction are combined: behind the last reduction near it that has as many
+/// elements, does not depend on it and may therefore share its kernel (the sums of a batch norm's gradient).
+template <typename OpT> Operation *behindSiblings(OpT op) {
+  const auto isSibling = [&](auto other) { return shapeOf(other.getX()) == shapeOf(op.getX()) && dimsOf(other) == dimsOf(op); };
+  Operation *last = op, *next = op->getNextNode();
+  for (int i = 0; i < farApart && next && !next->hasTrait<OpTrait::IsTerminator>(); ++i, next = next->getNextNode()) {
+    auto cost = dyn_cast<CostInterface>(next);
+    if (!cost || isCall(cost.getForm()) || llvm::is_contained(next->getOperands(), op.getResult()))
+      break;
+    if (llvm::TypeSwitch<Operation *, bool>(next).Case<ReduceSumOp, ReduceMaxOp, ReduceMinOp>(isSibling).Default(false))
+      last = next;
+  }
+  return last->getNextNode();
+}
+
 Value combined(GraphBuilder &b, ReduceSumOp, Value x, Value y) { return b.add(x, y); }
 Value combined(GraphBuilder &b, ReduceMaxOp, Value x, Value y) { return b.op<MaxOp>(x, y); }
 Value combined(GraphBuilder &b, ReduceMinOp, Value x, Value y) { return b.op<MinOp>(x, y); }
 
 /// Where the number of rows has no suitable divisor, the last rows are reduced apart. Returns the reduction of the
-/// others.
-template <typename OpT> OpT trim(OpT op, const Reduction &r) {
+/// others; they are combined before `behind`, which becomes where this begins.
+template <typename OpT> OpT trim(OpT op, const Reduction &r, Operation *&behind) {
   int64_t unit = r.elements == r.rows ? wantedBlocks / 2 * wideVector : mostRowsApart;
   bool wide = !r.columns || r.kept % vector == 0 || r.rows % vector == 0;
   if (r.rows % unit == 0 || r.rows < 2 * unit || (2 * partsOf(r, true) >= wantedOnGpu(r) && wide))
@@ -100,14 +118,17 @@ template <typename OpT> OpT trim(OpT op, const Reduction &r) {
   Value x = b.reshape(op.getX(), shape);
   Value first = b.op<OpT>(b.sliceDim(x, 0, 0, r.rows - rest), dims);
   Value last = b.op<OpT>(b.sliceDim(x, 0, r.rows - rest, rest), dims);
-  op.replaceAllUsesWith(combined(b, op, first, last));
+  builder.setInsertionPoint(behind);
+  Value both = combined(b, op, first, last);
+  behind = both.getDefiningOp();
+  op.replaceAllUsesWith(both);
   op.erase();
   return first.getDefiningOp<OpT>();
 }
 
 /// Columns that are narrow, or of which no whole number of loads makes a row: several rows are one, whose columns are
 /// added up in the end. Returns their reduction.
-template <typename OpT> OpT widen(OpT op, const Reduction &r) {
+template <typename OpT> OpT widen(OpT op, const Reduction &r, Operation *&behind) {
   if (!r.columns || (r.kept % vector == 0 && r.kept >= columnsOfBlock / vector))
     return op;
   int64_t together = 1;
@@ -119,7 +140,10 @@ template <typename OpT> OpT widen(OpT op, const Reduction &r) {
   GraphBuilder b(builder, op.getLoc());
   auto wide = b.op<OpT>(b.reshape(op.getX(), {r.rows / together, together * r.kept}), ArrayRef<int64_t>{0})
                   .template getDefiningOp<OpT>();
-  Value result = b.op<OpT>(b.reshape(wide, {together, r.kept}), ArrayRef<int64_t>{0});
+  builder.setInsertionPoint(behind);
+  Value rows = b.reshape(wide, {together, r.kept});
+  behind = rows.getDefiningOp();
+  Value result = b.op<OpT>(rows, ArrayRef<int64_t>{0});
   op.replaceAllUsesWith(b.reshape(result, shapeOf(op.getResult())));
   op.erase();
   return wide;
@@ -127,11 +151,12 @@ template <typename OpT> OpT widen(OpT op, const Reduction &r) {
 
 template <typename OpT> void split(OpT op, bool forGpu) {
   Reduction r = describe(op);
-  if (!step::reducesInParts(r.leading > 0, r.elements))
+  if (r.leading == 0 || r.elements < smallPoints)
     return;
+  Operation *behind = behindSiblings(op);
   if (forGpu) {
-    op = trim(op, r);
-    op = widen(op, describe(op));
+    op = trim(op, r, behind);
+    op = widen(op, describe(op), behind);
     r = describe(op);
   }
   ArrayRef<int64_t> shape = shapeOf(op.getX()), dims = op.getDims();
@@ -157,6 +182,7 @@ template <typename OpT> void split(OpT op, bool forGpu) {
     if (d >= (int64_t)leading)
       inner.push_back(d - leading + 2);
   Value partial = b.op<OpT>(b.reshape(op.getX(), split), inner);
+  builder.setInsertionPoint(behind);
   op.replaceAllUsesWith(b.op<OpT>(partial, outer));
   op.erase();
 }

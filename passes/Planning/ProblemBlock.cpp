@@ -280,9 +280,6 @@ private:
       entry.extents.push_back(size);
       entry.reduced.push_back(!factors.empty() && !free.count(factors[0]));
     }
-    // Sums within rows join what they read, row by row; for sums of columns there is no such kernel.
-    const bool ofColumns = !entry.reduced.back() && llvm::is_sorted(entry.reduced, std::greater<>());
-    entry.inParts = step::reducesInParts(ofColumns && entry.reduced.front(), entry.points());
   }
 
   const Problem &problem;

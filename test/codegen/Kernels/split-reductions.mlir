@@ -31,6 +31,27 @@ func.func @few(%x: tensor<16x8x64x64xf32>) -> tensor<8xf32> {
   return %0 : tensor<8xf32>
 }
 
+// The parts of sums that do not depend on each other come first, as one kernel computes them that reads %x once. The third depends
+// on the first, not on the second.
+// CHECK-LABEL: func.func @siblings
+// CHECK: %[[P:.*]] = graph.reduce_sum %{{.*}} {dims = array<i64: 1>}
+// CHECK: %[[Q:.*]] = graph.reduce_sum %{{.*}} {dims = array<i64: 1>}
+// CHECK-NEXT: %[[A:.*]] = graph.reduce_sum %[[P]] {dims = array<i64: 0>}
+// CHECK-NEXT: graph.broadcast %[[A]]
+// CHECK: %[[T:.*]] = graph.reduce_sum %{{.*}} {dims = array<i64: 1>}
+// CHECK-NEXT: %[[C:.*]] = graph.reduce_sum %[[T]] {dims = array<i64: 0>}
+// CHECK-NEXT: %[[B:.*]] = graph.reduce_sum %[[Q]] {dims = array<i64: 0>}
+// CHECK-NEXT: return %[[A]], %[[B]], %[[C]]
+func.func @siblings(%x: tensor<4096x64xf32>, %y: tensor<4096x64xf32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) {
+  %0 = graph.reduce_sum %x {dims = array<i64: 0>} : (tensor<4096x64xf32>) -> tensor<64xf32>
+  %1 = graph.mul %x, %y : tensor<4096x64xf32>
+  %2 = graph.reduce_sum %1 {dims = array<i64: 0>} : (tensor<4096x64xf32>) -> tensor<64xf32>
+  %3 = graph.broadcast %0 {dims = array<i64: 1>} : (tensor<64xf32>) -> tensor<4096x64xf32>
+  %4 = graph.mul %x, %3 : tensor<4096x64xf32>
+  %5 = graph.reduce_sum %4 {dims = array<i64: 0>} : (tensor<4096x64xf32>) -> tensor<64xf32>
+  return %0, %2, %5 : tensor<64xf32>, tensor<64xf32>, tensor<64xf32>
+}
+
 // Not split: small reductions, those with parallel rows, and a prime number of rows.
 // CHECK-LABEL: func.func @untouched
 // CHECK-NEXT: graph.reduce_sum %arg0 {dims = array<i64: 0>}
@@ -66,11 +87,11 @@ func.func @wide(%x: tensor<65536x1024xf32>) -> (tensor<1024xf32>, tensor<f32>) {
 // GPU-NEXT: graph.reshape %[[M]] : (tensor<65536x19xf32>) -> tensor<8192x152xf32>
 // GPU-NEXT: graph.reshape %{{.*}} : (tensor<8192x152xf32>) -> tensor<256x32x152xf32>
 // GPU-NEXT: graph.reduce_sum %{{.*}} {dims = array<i64: 1>} : (tensor<256x32x152xf32>) -> tensor<256x152xf32>
+// GPU-NEXT: %[[L:.*]] = graph.slice %arg0 {starts = array<i64: 65536, 0>, {{.*}}} : (tensor<65537x19xf32>) -> tensor<1x19xf32>
+// GPU-NEXT: %[[R:.*]] = graph.reduce_sum %[[L]]
 // GPU-NEXT: graph.reduce_sum %{{.*}} {dims = array<i64: 0>} : (tensor<256x152xf32>) -> tensor<152xf32>
 // GPU-NEXT: graph.reshape %{{.*}} : (tensor<152xf32>) -> tensor<8x19xf32>
 // GPU-NEXT: graph.reduce_sum %{{.*}} {dims = array<i64: 0>} : (tensor<8x19xf32>) -> tensor<19xf32>
-// GPU-NEXT: %[[L:.*]] = graph.slice %arg0 {starts = array<i64: 65536, 0>, {{.*}}} : (tensor<65537x19xf32>) -> tensor<1x19xf32>
-// GPU-NEXT: %[[R:.*]] = graph.reduce_sum %[[L]]
 // GPU-NEXT: graph.add %{{.*}}, %[[R]]
 func.func @odd(%x: tensor<65537x19xf32>) -> tensor<19xf32> {
   %0 = graph.reduce_sum %x {dims = array<i64: 0>} : (tensor<65537x19xf32>) -> tensor<19xf32>
