@@ -15,7 +15,7 @@ namespace {
 
 /// Smaller reductions are not split.
 constexpr int64_t smallPoints = 1 << 15;
-/// Reductions that so many operations separate do not share a kernel.
+/// Reductions with this number of operations between them do not share a kernel.
 constexpr int farApart = 64;
 /// The number of partial results: fixed, so that results do not depend on the number of threads.
 constexpr int64_t wantedParts = 16, mostParts = 64;
@@ -85,13 +85,13 @@ int64_t partsOf(const Reduction &r, bool forGpu) {
 /// The operation before which the parts of a reduction are combined: behind the last reduction near it that has as many
 /// elements, does not depend on it and may therefore share its kernel (the sums of a batch norm's gradient).
 template <typename OpT> Operation *behindSiblings(OpT op) {
-  const auto isSibling = [&](auto other) { return shapeOf(other.getX()) == shapeOf(op.getX()) && dimsOf(other) == dimsOf(op); };
   Operation *last = op, *next = op->getNextNode();
   for (int i = 0; i < farApart && next && !next->hasTrait<OpTrait::IsTerminator>(); ++i, next = next->getNextNode()) {
     auto cost = dyn_cast<CostInterface>(next);
     if (!cost || isCall(cost.getForm()) || llvm::is_contained(next->getOperands(), op.getResult()))
       break;
-    if (llvm::TypeSwitch<Operation *, bool>(next).Case<ReduceSumOp, ReduceMaxOp, ReduceMinOp>(isSibling).Default(false))
+    bool sibling = cost.getForm() == Form::reduction && shapeOf(next->getOperand(0)) == shapeOf(op.getX());
+    if (sibling && next->getAttr("dims") == op.getDimsAttr())
       last = next;
   }
   return last->getNextNode();
