@@ -58,7 +58,7 @@ struct PipeDreamPlan {
 /// PipeCost::code has
 ///   T_k(S, m) = 1/m (A_k-1(S) + 4 (m-1)/m parameter bytes of S / bandwidth_k)
 /// and no C, as PipeDream's published code without its flag for activations.
-/// The answer is optimal (slowestMs is boundMs) if all cuts were searched: up to 2^18 of one level, some hundreds of
+/// The answer is optimal (slowestMs is boundMs) if all cuts were searched: up to 2^18 of one level, 1,024 of
 /// several, not counting those between layers that no plan as fast can cut apart. No levels: one device.
 PipeDreamPlan planPipeDream(const LayerProfile &profile, llvm::ArrayRef<PipeLevel> levels,
                             PipeCost cost = PipeCost::paper);
