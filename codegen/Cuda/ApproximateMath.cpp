@@ -22,7 +22,10 @@ public:
   }
   Value mul(Value a, Value b) { return arith::MulFOp::create(builder, loc, a, b); }
   Value fma(Value a, Value b, Value c) { return math::FmaOp::create(builder, loc, a, b, c); }
-  Value fma(Value a, double b, double c) { return fma(a, constant(b), constant(c)); }
+  Value fma(Value a, double b, double c) {
+    Value addend = constant(c);
+    return fma(a, constant(b), addend);
+  }
   Value exp2(Value x) { return intrinsic("llvm.nvvm.ex2.approx.ftz", x); }
   Value reciprocal(Value x) { return intrinsic("llvm.nvvm.rcp.approx.ftz.f", x); }
   Value exp(Value x, double factor = 1) { return exp2(mul(x, constant(factor * std::numbers::log2e))); }
@@ -37,7 +40,8 @@ public:
     Value t = reciprocal(fma(size, 0.3275911, 1)), sum = constant(1.061405429);
     for (double factor : {-1.453152027, 1.421413741, -0.284496736, 0.254829592})
       sum = fma(sum, t, constant(factor));
-    Value rest = mul(mul(sum, t), exp(mul(size, size), -1));
+    Value bell = exp(mul(size, size), -1);
+    Value rest = mul(mul(sum, t), bell);
     return math::CopySignOp::create(builder, loc, fma(rest, -1, 1), x);
   }
 

@@ -170,10 +170,11 @@ ElementEmitter::Values CudaKernelEmitter::shareOut(int64_t count, ValueRange ini
   auto own = [&](Value i, ValueRange accumulators) {
     return body(s.addIndex(s.mulIndex(i, mapping.group), lane), accumulators);
   };
-  Values values = s.loop(s.index(0), s.index(rounds), initial, own); // as often for all, which can be unrolled
+  Values values = s.loop(0, rounds, initial, own); // as often for all, which can be unrolled
   if (rest == 0)
     return values;
-  return s.loop(s.addIndex(lane, rounds * mapping.group), s.index(count), values, body, mapping.group);
+  Value end = s.index(count);
+  return s.loop(s.addIndex(lane, rounds * mapping.group), end, values, body, mapping.group);
 }
 
 ElementEmitter::Values CudaKernelEmitter::emitPoints(const Cluster &cluster) {
@@ -194,9 +195,11 @@ ElementEmitter::Values CudaKernelEmitter::emitPoints(const Cluster &cluster) {
     return shareOut(points / each, initials(cluster), [&](Value piece, ValueRange accumulators) {
       Value first = s.mulIndex(piece, each), whole = s.mulIndex(s.addIndex(before, piece), each);
       Values values = llvm::to_vector(accumulators);
-      for (int64_t i = 0; i < each; ++i)
-        values =
-            point(s.addIndex(first, i), indicesOf(first, i, each, cluster.extents), s.addIndex(whole, i), values);
+      for (int64_t i = 0; i < each; ++i) {
+        Value ofWhole = s.addIndex(whole, i);
+        Values indices = indicesOf(first, i, each, cluster.extents);
+        values = point(s.addIndex(first, i), indices, ofWhole, values);
+      }
       storeAll();
       return values;
     });
@@ -208,8 +211,9 @@ ElementEmitter::Values CudaKernelEmitter::emitPoints(const Cluster &cluster) {
     Value i = s.subIndex(linear, begin);
     return point(i, s.delinearize(i, cluster.extents), linear, accumulators);
   };
+  Values start = initials(cluster);
   Values partial = s.loop(
-      s.addIndex(firstPiece, lane), lastPiece, initials(cluster),
+      s.addIndex(firstPiece, lane), lastPiece, start,
       [&](Value piece, ValueRange accumulators) {
         Values values = llvm::to_vector(accumulators);
         for (int64_t i = 0; i < each; ++i)
@@ -224,7 +228,8 @@ ElementEmitter::Values CudaKernelEmitter::emitPoints(const Cluster &cluster) {
       lane, ends, partial,
       [&](Value i, ValueRange accumulators) {
         Value inHead = s.op<arith::CmpIOp>(arith::CmpIPredicate::ult, i, head);
-        Value linear = s.select(inHead, s.addIndex(begin, i), s.addIndex(tailBegin, s.subIndex(i, head)));
+        Value inTail = s.addIndex(tailBegin, s.subIndex(i, head));
+        Value linear = s.select(inHead, s.addIndex(begin, i), inTail);
         Values values = single(linear, accumulators);
         storeAll();
         return values;

@@ -124,7 +124,8 @@ ElementEmitter::Values CudaKernelEmitter::reduceRuns(const Cluster &cluster, con
       return mergeIndices(cluster, kept, reduced);
     };
     Value begin = s.linearize(pointOf(domain, indicesAt(s.index(0)), cluster), domain.extents);
-    Value first = s.mulIndex(s.addIndex(s.divIndex(begin, each), s.remIndex(number, pieces)), each), from = first;
+    Value piece = s.remIndex(number, pieces);
+    Value first = s.mulIndex(s.addIndex(s.divIndex(begin, each), piece), each), from = first;
     if (run % each != 1) // there are runs without elements in their last piece, which may lie behind all elements
       from = s.op<arith::MinUIOp>(first, s.index(domain.points() - each));
     for (int64_t i = 0; i < each; ++i) {

@@ -31,8 +31,9 @@ void ScatterRows::emit(Value block, Value group, Value lane, Element of) {
   Type type = cast<MemRefType>(result.getType()).getElementType();
   Values none = {word(-1)};
   none.append(mapping.each, arith::ConstantOp::create(s.getBuilder(), s.getLoc(), s.getBuilder().getZeroAttr(type)));
+  Value end = s.index(indices);
   Values sums = s.loop(
-      s.index(0), s.index(indices), none,
+      s.index(0), end, none,
       [&](Value base, ValueRange carried) {
         look(base);
         NVVM::Barrier0Op::create(s.getBuilder(), s.getLoc());
@@ -50,18 +51,22 @@ void ScatterRows::begin(Value block, Value group, Value lane) {
   Value piece = s.remIndex(block, pieces), rest = s.divIndex(block, pieces);
   table = s.divIndex(rest, mapping.parts);
   first = s.mulIndex(s.remIndex(rest, mapping.parts), ofBlock);
-  count = s.op<arith::MinSIOp>(s.subIndex(s.index(rows), first), s.index(ofBlock));
+  Value most = s.index(ofBlock);
+  count = s.op<arith::MinSIOp>(s.subIndex(s.index(rows), first), most);
   Value pieceOfRow = s.addIndex(s.mulIndex(piece, mapping.group), lane);
   column = s.mulIndex(pieceOfRow, mapping.each);
   thread = s.addIndex(s.mulIndex(group, mapping.group), lane);
   own = s.op<arith::IndexCastOp>(wordType(), group);
   team = s.divIndex(group, groupsOfTeam);
-  if (columns / mapping.each % mapping.group != 0)
-    own = s.select(s.inRange(pieceOfRow, columns / mapping.each), own, word(-1));
+  if (columns / mapping.each % mapping.group != 0) {
+    Value none = word(-1);
+    own = s.select(s.inRange(pieceOfRow, columns / mapping.each), own, none);
+  }
 }
 
 Value ScatterRows::placeOf(Value row, int64_t c) {
-  Value ofTable = s.addIndex(s.mulIndex(table, rows), s.addIndex(first, row));
+  Value inTable = s.addIndex(first, row);
+  Value ofTable = s.addIndex(s.mulIndex(table, rows), inTable);
   return s.addIndex(s.addIndex(s.mulIndex(ofTable, columns), column), c);
 }
 
@@ -96,7 +101,8 @@ ScatterRows::Values ScatterRows::rowsOf(Value from, bool whole) {
     Value row = s.subIndex(index, first), here = s.op<arith::CmpIOp>(P::ult, row, count);
     if (!whole)
       here = s.logicalAnd(here, s.inRange(s.addIndex(from, i), indices));
-    result.push_back(s.select(here, s.op<arith::IndexCastOp>(wordType(), row), word(-1)));
+    Value none = word(-1);
+    result.push_back(s.select(here, s.op<arith::IndexCastOp>(wordType(), row), none));
   }
   return result;
 }
@@ -124,7 +130,8 @@ void ScatterRows::look(Value base) {
   });
   Value bits = ownersOf(local, any), lane = s.remIndex(thread, warp);
   s.when(s.inRange(lane, teams), [&] {
-    s.store(bits, owners, s.addIndex(s.mulIndex(lane, mapping.threads() / warp), s.divIndex(thread, warp)));
+    Value group = s.divIndex(thread, warp);
+    s.store(bits, owners, s.addIndex(s.mulIndex(lane, mapping.threads() / warp), group));
   });
 }
 
@@ -136,14 +143,18 @@ Value ScatterRows::ownersOf(ArrayRef<Value> rows, Value any) {
   auto ofTeams = [&]() -> Values {
     Value wanted = word(0), result = word(0);
     for (Value row : rows) {
-      Value ofRow = s.op<arith::ShRUIOp>(groupOf(row), word(llvm::Log2_64(groupsOfTeam)));
+      Value shift = word(llvm::Log2_64(groupsOfTeam));
+      Value ofRow = s.op<arith::ShRUIOp>(groupOf(row), shift);
       Value bit = s.op<arith::ShLIOp>(word(1), ofRow);
-      wanted = s.op<arith::OrIOp>(wanted, s.select(isWord(P::sge, row, word(0)), bit, word(0)));
+      Value none = word(0);
+      wanted = s.op<arith::OrIOp>(wanted, s.select(isWord(P::sge, row, word(0)), bit, none));
     }
     Value lane = s.op<arith::IndexCastOp>(wanted.getType(), s.remIndex(thread, warp));
     for (int64_t t = 0; t < teams; ++t) {
-      Value isOfTeam = isWord(P::ne, s.op<arith::AndIOp>(wanted, word(int64_t(1) << t)), word(0));
-      result = s.select(isWord(P::eq, lane, word(t)), threads.ballot(isOfTeam), result);
+      Value none = word(0);
+      Value isOfTeam = isWord(P::ne, s.op<arith::AndIOp>(wanted, word(int64_t(1) << t)), none);
+      Value ofTeam = threads.ballot(isOfTeam);
+      result = s.select(isWord(P::eq, lane, word(t)), ofTeam, result);
     }
     return {result};
   };
@@ -152,7 +163,7 @@ Value ScatterRows::ownersOf(ArrayRef<Value> rows, Value any) {
 
 /// Adds what the threads have found, in the order of the indices.
 ScatterRows::Values ScatterRows::add(Value base, ValueRange carried) {
-  return s.loop(s.index(0), s.index(mapping.threads() / warp), carried, [&](Value number, ValueRange sums) {
+  return s.loop(0, mapping.threads() / warp, carried, [&](Value number, ValueRange sums) {
     Value bits = s.load(owners, s.addIndex(s.mulIndex(team, mapping.threads() / warp), number));
     Values start = {bits};
     llvm::append_range(start, sums);
@@ -185,7 +196,8 @@ ScatterRows::Values ScatterRows::addFound(Value base, Value slot, ValueRange car
   Value zero = arith::ConstantOp::create(s.getBuilder(), s.getLoc(), s.getBuilder().getZeroAttr(type));
   for (int64_t i = 0; i < together; ++i) {
     auto read = [&] {
-      Value number = s.addIndex(s.mulIndex(table, indices), s.addIndex(s.addIndex(base, slot), i));
+      Value place = s.addIndex(s.addIndex(base, slot), i);
+      Value number = s.addIndex(s.mulIndex(table, indices), place);
       Values values;
       for (int64_t c = 0; c < mapping.each; ++c)
         values.push_back((*element)(2, s.addIndex(s.addIndex(s.mulIndex(number, columns), column), c)));

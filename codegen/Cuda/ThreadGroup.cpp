@@ -42,7 +42,8 @@ SmallVector<Value> ThreadGroup::combine(Operation *stage, SmallVector<Value> min
   SmallVector<Value> shared;
   for (Value value : mine)
     shared.push_back(allocate(value.getType(), warps, sharedSpace));
-  Value first = s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, s.remIndex(lane, warp), s.index(0));
+  Value zero = s.index(0);
+  Value first = s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, s.remIndex(lane, warp), zero);
   s.when(first, [&] {
     for (auto [value, memory] : llvm::zip(mine, shared))
       s.store(value, memory, s.divIndex(lane, warp));
@@ -62,7 +63,8 @@ SmallVector<Value> ThreadGroup::combine(Operation *stage, SmallVector<Value> min
 
 Value ThreadGroup::ballot(Value condition) {
   Value thread = NVVM::ThreadIdXOp::create(s.getBuilder(), s.getLoc(), s.getBuilder().getI32Type());
-  Value bit = s.op<arith::ShLIOp>(word(1), s.op<arith::AndIOp>(thread, word(warp - 1)));
+  Value ofWarp = s.op<arith::AndIOp>(thread, word(warp - 1));
+  Value bit = s.op<arith::ShLIOp>(word(1), ofWarp);
   Value bits = s.select(condition, bit, word(0));
   for (int64_t distance = warp / 2; distance > 0; distance /= 2)
     bits = s.op<arith::OrIOp>(bits, shuffle(bits, distance));
@@ -75,7 +77,8 @@ Value ThreadGroup::shuffle(Value value, int64_t distance) {
   Type type = value.getType(), i32 = builder.getI32Type(), f32 = builder.getF32Type();
   unsigned width = type.getIntOrFloatBitWidth();
   auto one = [&](Value v) -> Value {
-    return NVVM::ShflOp::create(builder, s.getLoc(), v.getType(), word(-1), v, word(distance), word(warp - 1),
+    Value clamp = word(warp - 1), offset = word(distance);
+    return NVVM::ShflOp::create(builder, s.getLoc(), v.getType(), word(-1), v, offset, clamp,
                                 NVVM::ShflKind::bfly, UnitAttr());
   };
   if (type == f32 || type == i32)

@@ -132,7 +132,8 @@ Value ElementEmitter::concatTogether(graph::ConcatOp concat, ValueRange point) {
     if (size == 0)
       continue;
     Values index = llvm::to_vector(point);
-    Value inside = s.op<arith::MinSIOp>(s.addIndex(s.together.first, -start), s.index(size - s.together.count));
+    Value last = s.index(size - s.together.count);
+    Value inside = s.op<arith::MinSIOp>(s.addIndex(s.together.first, -start), last);
     index[dim] = s.addIndex(s.op<arith::MaxSIOp>(inside, s.index(0)), s.together.offset);
     // Views of the operand keep its number: nothing is left to simplify, which could hide that places are consecutive.
     known.push_back({index, llvm::to_vector(shapeOf(input)), s.linearize(index, shapeOf(input))});

@@ -118,7 +118,8 @@ private:
     int64_t leading = leadingRank(domain.extents, rows);
     KeptAndReduced points = keptAndReduced(cluster, rows);
     s.loops(points.kept, {}, [&](ValueRange kept, ValueRange) -> Values {
-      storeResults(cluster, initials(cluster), s.linearize(kept, points.kept));
+      Value linear = s.linearize(kept, points.kept);
+      storeResults(cluster, initials(cluster), linear);
       return {};
     });
     s.loops(ArrayRef<int64_t>(domain.extents).drop_front(leading), {}, [&](ValueRange inner, ValueRange) -> Values {

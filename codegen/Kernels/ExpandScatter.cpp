@@ -54,7 +54,7 @@ void addRows(ScatterNdOp op) {
   Value index, valid, indices = b.reshape(op.getIndices(), {count, depth});
   for (int64_t k = 0; k < depth; ++k) {
     Value part = b.reshape(b.sliceDim(indices, 1, k, 1), {count});
-    Value inside = b.op<AndOp>(b.compareConst(Predicate::ge, part, 0), b.compareConst(Predicate::lt, part, shape[k]));
+    Value inside = b.isWithin(part, 0, shape[k]);
     index = index ? b.add(b.scale(index, shape[k]), part) : part;
     valid = valid ? b.op<AndOp>(valid, inside) : inside;
   }
@@ -62,7 +62,8 @@ void addRows(ScatterNdOp op) {
   SmallVector<int64_t> table = {rows}, updates = {count};
   llvm::append_range(table, shape.drop_front(depth));
   llvm::append_range(updates, shape.drop_front(depth));
-  Value sum = b.op<ScatterAddOp>(b.reshape(op.getX(), table), index, b.reshape(op.getUpdates(), updates), 0);
+  Value added = b.reshape(op.getUpdates(), updates);
+  Value sum = b.op<ScatterAddOp>(b.reshape(op.getX(), table), index, added, 0);
   op.replaceAllUsesWith(b.reshape(sum, shape));
   op.erase();
 }

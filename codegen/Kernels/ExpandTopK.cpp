@@ -57,12 +57,15 @@ void expand(TopKOp op) {
     before = b.op<OrOp>(before, op.getSmallest() ? andNot(mineIs, otherIs) : andNot(otherIs, mineIs));
     equal = b.op<OrOp>(equal, b.op<AndOp>(mineIs, otherIs));
   }
-  Value earlier = b.compare(Predicate::lt, b.iota(pairs, dim + 1), b.iota(pairs, dim));
+  Value own = b.iota(pairs, dim);
+  Value earlier = b.compare(Predicate::lt, b.iota(pairs, dim + 1), own);
   before = b.op<OrOp>(before, b.op<AndOp>(equal, earlier));
   Value place = b.reduceSum(b.cast(before, builder.getI64Type()), {dim + 1});
-  Value here = b.compare(Predicate::eq, spread(place, k, dim), b.iota(places, dim + 1));
+  Value wanted = b.iota(places, dim + 1);
+  Value here = b.compare(Predicate::eq, spread(place, k, dim), wanted);
   Value index = b.keepWhere(here, b.iota(places, dim));
-  Value element = b.select(here, spread(op.getX(), k, dim), leastLike(b, type.clone(places)));
+  Value least = leastLike(b, type.clone(places));
+  Value element = b.select(here, spread(op.getX(), k, dim), least);
   op.getValues().replaceAllUsesWith(b.reduceMax(element, {dim}));
   op.getIndices().replaceAllUsesWith(b.reduceSum(index, {dim}));
   op.erase();

@@ -17,7 +17,7 @@ bool isFloat(Value scalar) { return isa<FloatType>(scalar.getType()); }
 
 template <typename OpT> Value unary(S &s, Value x) { return s.narrow(s.op<OpT>(s.widen(x)), x.getType()); }
 template <typename OpT> Value binary(S &s, Args x) {
-  return s.narrow(s.op<OpT>(s.widen(x[0]), s.widen(x[1])), x[0].getType());
+  return s.wide<OpT>(x[0], x[1]);
 }
 
 #define MATH(GRAPH, MATH_OP)                                                                                           \
@@ -56,7 +56,8 @@ Value one(S &s, Value like) { return s.constant(like.getType(), 1); }
 Value zero(S &s, Value like) { return s.constant(like.getType(), 0); }
 Value emitScalar(RsqrtOp, S &s, Args x) {
   Value wide = s.widen(x[0]);
-  return s.narrow(s.op<arith::DivFOp>(one(s, wide), s.op<math::SqrtOp>(wide)), x[0].getType());
+  Value root = s.op<math::SqrtOp>(wide);
+  return s.narrow(s.op<arith::DivFOp>(one(s, wide), root), x[0].getType());
 }
 Value emitScalar(ReciprocalOp, S &s, Args x) {
   Value wide = s.widen(x[0]);
@@ -65,7 +66,8 @@ Value emitScalar(ReciprocalOp, S &s, Args x) {
 Value emitScalar(SigmoidOp, S &s, Args x) {
   Value wide = s.widen(x[0]);
   Value e = s.op<math::ExpOp>(s.op<arith::NegFOp>(wide));
-  return s.narrow(s.op<arith::DivFOp>(one(s, wide), s.op<arith::AddFOp>(one(s, wide), e)), x[0].getType());
+  Value divisor = s.op<arith::AddFOp>(one(s, wide), e);
+  return s.narrow(s.op<arith::DivFOp>(one(s, wide), divisor), x[0].getType());
 }
 /// max(x, 0) + log1p(e^-|x|)
 Value emitScalar(SoftplusOp, S &s, Args x) {
@@ -122,7 +124,8 @@ template <typename Signed, typename Unsigned> Value guardedDivision(S &s, Args x
     int64_t smallest = APInt::getSignedMinValue(type.getIntOrFloatBitWidth()).getSExtValue();
     Value minus = s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, divisor, s.integer(type, -1));
     Value edge = s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, x[0], s.integer(type, smallest));
-    numerator = s.select(s.logicalAnd(minus, edge), s.integer(type, 0), x[0]);
+    Value none = s.integer(type, 0);
+    numerator = s.select(s.logicalAnd(minus, edge), none, x[0]);
   }
   Value result = isUnsigned ? s.op<Unsigned>(numerator, divisor) : s.op<Signed>(numerator, divisor);
   return s.select(none, s.integer(type, 0), result);
@@ -150,14 +153,17 @@ Value smallPower(S &s, Value x, double exponent) {
     result = s.op<math::SqrtOp>(wide);
   else if (exponent == -1)
     result = s.op<arith::DivFOp>(one(s, wide), wide);
-  else if (exponent == -0.5)
-    result = s.op<arith::DivFOp>(one(s, wide), s.op<math::SqrtOp>(wide));
+  else if (exponent == -0.5) {
+    Value root = s.op<math::SqrtOp>(wide);
+    result = s.op<arith::DivFOp>(one(s, wide), root);
+  }
   return result ? s.narrow(result, x.getType()) : Value();
 }
 Value emitScalar(PowOp, S &s, Args x) {
   if (!isFloat(x[0])) {
     Type type = s.getBuilder().getF64Type();
-    Value power = s.op<math::PowFOp>(s.op<arith::SIToFPOp>(type, x[0]), s.op<arith::SIToFPOp>(type, x[1]));
+    Value exponent = s.op<arith::SIToFPOp>(type, x[1]);
+    Value power = s.op<math::PowFOp>(s.op<arith::SIToFPOp>(type, x[0]), exponent);
     return s.op<arith::FPToSIOp>(x[0].getType(), power);
   }
   FloatAttr exponent;

@@ -132,11 +132,13 @@ struct ScatterElements : SerialInterface::ExternalModel<ScatterElements, Scatter
     Value lastGroup = s.divIndex(s.addIndex(piece.end, width - 1), width);
     s.loop(firstGroup, lastGroup, {}, [&](Value group, ValueRange) {
       Value before = s.mulIndex(group, width);
-      Value begin = s.op<arith::MaxSIOp>(s.subIndex(piece.begin, before), s.index(0));
-      Value end = s.op<arith::MinSIOp>(s.subIndex(piece.end, before), s.index(width));
+      Value zero = s.index(0);
+      Value begin = s.op<arith::MaxSIOp>(s.subIndex(piece.begin, before), zero);
+      Value whole = s.index(width);
+      Value end = s.op<arith::MinSIOp>(s.subIndex(piece.end, before), whole);
       Values a = s.delinearize(group, outer);
       auto forEach = [&](int64_t extent, llvm::function_ref<void(ValueRange at)> body) {
-        s.loop(s.index(0), s.index(extent), {}, [&](Value k, ValueRange) {
+        s.loop(0, extent, {}, [&](Value k, ValueRange) {
           if (width == 1)
             return body(concatenated(concatenated(a, k), Values(inner.size(), s.index(0)))), Values();
           s.loop(begin, end, {}, [&](Value line, ValueRange) {
@@ -158,7 +160,8 @@ struct ScatterElements : SerialInterface::ExternalModel<ScatterElements, Scatter
           Value wanted = s.toIndex(load(1, at));
           Values index = llvm::to_vector(at);
           index[dim] = s.clampIndex(wanted, shape[dim]);
-          update(s, result, index, s.inRange(wanted, shape[dim]), scatter.getCombine(), load(2, at),
+          Value added = load(2, at);
+          update(s, result, index, s.inRange(wanted, shape[dim]), scatter.getCombine(), added,
                  unsignedElement(scatter.getX()));
         });
       });
@@ -221,7 +224,7 @@ struct Cumsum : SerialInterface::ExternalModel<Cumsum, CumsumOp> {
     Value zero = s.constant(tensorType(cumsum.getX()).getElementType(), 0);
     s.loop(piece.begin, piece.end, {}, [&](Value linear, ValueRange) {
       Values at = s.delinearize(linear, others);
-      s.loop(s.index(0), s.index(size), zero, [&](Value i, ValueRange sum) -> Values {
+      s.loop(0, size, zero, [&](Value i, ValueRange sum) -> Values {
         Value position = cumsum.getReverse() ? s.subIndex(s.index(size - 1), i) : i;
         Values index = at;
         index.insert(index.begin() + dim, position);

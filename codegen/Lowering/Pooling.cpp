@@ -72,7 +72,8 @@ template <typename OpT> Read readOfWindow(S &s, OpT op, ValueRange at, ValueRang
       read.index.push_back(at[d]);
       continue;
     }
-    Value i = s.addIndex(s.mulIndex(at[d], stride), s.mulIndex(offsets[d], op.getDilations()[d]));
+    Value inWindow = s.mulIndex(offsets[d], op.getDilations()[d]);
+    Value i = s.addIndex(s.mulIndex(at[d], stride), inWindow);
     i = s.addIndex(i, -low);
     int64_t last = (shapeOf(op.getResult())[d] - 1) * stride + (window - 1) * op.getDilations()[d] - low;
     if (low != 0 || last >= x[d]) {
@@ -118,7 +119,8 @@ Containing windowOfElement(S &s, OpT op, ValueRange at, ValueRange candidate, Ar
         rest = s.index(near.offset + low);
       }
       Value last = s.divIndex(rest, stride);
-      offset = s.addIndex(s.remIndex(rest, stride), s.mulIndex(candidate[d], stride));
+      Value steps = s.mulIndex(candidate[d], stride);
+      offset = s.addIndex(s.remIndex(rest, stride), steps);
       if (window % stride != 0)
         require(s, read, s.inRange(offset, window));
       i = s.subIndex(last, candidate[d]);
@@ -171,10 +173,10 @@ struct MaxPool : LoopInterface::ExternalModel<MaxPool, MaxPoolOp> {
     bool isFloat = isa<FloatType>(value.getType());
     bool noSign = tensorType(pool.getX()).getElementType().isUnsignedInteger();
     Value none = s.op<arith::CmpIOp>(arith::CmpIPredicate::slt, best[1], s.integer(best[1].getType(), 0));
-    if (isFloat)
-      better = s.logicalAnd(s.op<arith::CmpFOp>(arith::CmpFPredicate::UGT, value, best[0]),
-                            s.op<arith::CmpFOp>(arith::CmpFPredicate::ORD, best[0], best[0]));
-    else
+    if (isFloat) {
+      Value isNumber = s.op<arith::CmpFOp>(arith::CmpFPredicate::ORD, best[0], best[0]);
+      better = s.logicalAnd(s.op<arith::CmpFOp>(arith::CmpFPredicate::UGT, value, best[0]), isNumber);
+    } else
       better = s.op<arith::CmpIOp>(noSign ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt, value, best[0]);
     better = s.op<arith::OrIOp>(better, none);
     if (read.inside)

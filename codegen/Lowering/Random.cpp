@@ -14,8 +14,10 @@ Value mix(S &s, Value z) {
   auto step = [&](Value v, int64_t shift) {
     return s.op<arith::XOrIOp>(v, s.op<arith::ShRUIOp>(v, s.integer(i64, shift)));
   };
-  z = s.op<arith::MulIOp>(step(z, 30), s.integer(i64, (int64_t)0xbf58476d1ce4e5b9ull));
-  z = s.op<arith::MulIOp>(step(z, 27), s.integer(i64, (int64_t)0x94d049bb133111ebull));
+  Value factor = s.integer(i64, (int64_t)0xbf58476d1ce4e5b9ull);
+  z = s.op<arith::MulIOp>(step(z, 30), factor);
+  factor = s.integer(i64, (int64_t)0x94d049bb133111ebull);
+  z = s.op<arith::MulIOp>(step(z, 27), factor);
   return step(z, 31);
 }
 
@@ -40,7 +42,8 @@ struct RandomUniform : LoopInterface::ExternalModel<RandomUniform, RandomUniform
     // A float's mantissa has 24 bits.
     Value top = s.op<arith::TruncIOp>(s.getBuilder().getI32Type(), s.op<arith::ShRUIOp>(bits, s.integer(i64, 40)));
     Type f32 = s.getBuilder().getF32Type();
-    Value unit = s.op<arith::MulFOp>(s.op<arith::UIToFPOp>(f32, top), s.constant(f32, 0x1p-24));
+    Value unitOfLast = s.constant(f32, 0x1p-24);
+    Value unit = s.op<arith::MulFOp>(s.op<arith::UIToFPOp>(f32, top), unitOfLast);
     return {s.convert(unit, f32, tensorType(random.getResult()).getElementType())};
   }
 };

@@ -70,7 +70,7 @@ template <typename OpT, bool largest> struct ArgReduce : SerialInterface::Extern
         return load(0, index);
       };
       Values start = {at(s.index(0)), s.integer(i64, 0)};
-      auto best = s.loop(s.index(1), s.index(shape[dim]), start, [&](Value k, ValueRange best) -> Values {
+      auto best = s.loop(1, shape[dim], start, [&](Value k, ValueRange best) -> Values {
         Value value = at(k), better;
         bool orEqual = arg.getLast();
         if (isa<FloatType>(element)) {

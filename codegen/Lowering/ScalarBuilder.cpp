@@ -35,7 +35,8 @@ SmallVector<Value> LoopDomain::resultIndex(ValueRange point) const {
 Value ScalarBuilder::index(int64_t value) { return arith::ConstantIndexOp::create(builder, loc, value); }
 
 Value ScalarBuilder::clampIndex(Value a, int64_t size) {
-  return op<arith::MaxSIOp>(op<arith::MinSIOp>(a, index(size - 1)), index(0));
+  Value zero = index(0);
+  return op<arith::MaxSIOp>(op<arith::MinSIOp>(a, index(size - 1)), zero);
 }
 
 Value ScalarBuilder::inRange(Value a, int64_t size) {
@@ -130,31 +131,31 @@ Value ScalarBuilder::convert(Value value, Type from, Type to) {
 Value ScalarBuilder::add(Value a, Value b) {
   if (!isa<FloatType>(a.getType()))
     return op<arith::AddIOp>(a, b);
-  return narrow(op<arith::AddFOp>(widen(a), widen(b)), a.getType());
+  return wide<arith::AddFOp>(a, b);
 }
 
 Value ScalarBuilder::mul(Value a, Value b) {
   if (!isa<FloatType>(a.getType()))
     return op<arith::MulIOp>(a, b);
-  return narrow(op<arith::MulFOp>(widen(a), widen(b)), a.getType());
+  return wide<arith::MulFOp>(a, b);
 }
 
 Value ScalarBuilder::accumulate(Value a, Value b) {
   if (!isa<FloatType>(a.getType()))
     return op<arith::AddIOp>(a, b);
   auto flags = arith::FastMathFlags::reassoc | arith::FastMathFlags::contract | arith::FastMathFlags::nsz;
-  return narrow(op<arith::AddFOp>(widen(a), widen(b), flags), a.getType());
+  return wide<arith::AddFOp>(a, b, flags);
 }
 
 Value ScalarBuilder::max(Value a, Value b, bool isUnsigned) {
   if (isa<FloatType>(a.getType()))
-    return narrow(op<arith::MaximumFOp>(widen(a), widen(b)), a.getType());
+    return wide<arith::MaximumFOp>(a, b);
   return isUnsigned ? op<arith::MaxUIOp>(a, b) : op<arith::MaxSIOp>(a, b);
 }
 
 Value ScalarBuilder::min(Value a, Value b, bool isUnsigned) {
   if (isa<FloatType>(a.getType()))
-    return narrow(op<arith::MinimumFOp>(widen(a), widen(b)), a.getType());
+    return wide<arith::MinimumFOp>(a, b);
   return isUnsigned ? op<arith::MinUIOp>(a, b) : op<arith::MinSIOp>(a, b);
 }
 
@@ -201,7 +202,7 @@ SmallVector<Value> ScalarBuilder::loops(ArrayRef<int64_t> extents, ValueRange ca
       indices.pop_back();
       return result;
     }
-    return loop(index(0), index(extents[depth]), values, [&](Value i, ValueRange inner) {
+    return loop(0, extents[depth], values, [&](Value i, ValueRange inner) {
       indices.push_back(i);
       auto result = nest(depth + 1, inner);
       indices.pop_back();

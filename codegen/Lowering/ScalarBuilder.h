@@ -77,6 +77,11 @@ public:
   Value convert(Value value, Type from, Type to);
   Value widen(Value value);
   Value narrow(Value value, Type type);
+  /// A binary operation on scalars; of small floats, in f32.
+  template <typename OpT, typename... More> Value wide(Value a, Value b, More... more) {
+    Value right = widen(b);
+    return narrow(op<OpT>(widen(a), right, more...), a.getType());
+  }
   Value logicalAnd(Value a, Value b) { return op<mlir::arith::AndIOp>(a, b); }
   Value select(Value condition, Value a, Value b) { return op<mlir::arith::SelectOp>(condition, a, b); }
 
@@ -95,6 +100,11 @@ public:
   llvm::SmallVector<Value> loop(Value lower, Value upper, mlir::ValueRange carried,
                                 llvm::function_ref<llvm::SmallVector<Value>(Value, mlir::ValueRange)> body,
                                 int64_t step = 1);
+  llvm::SmallVector<Value> loop(int64_t lower, int64_t upper, mlir::ValueRange carried,
+                                llvm::function_ref<llvm::SmallVector<Value>(Value, mlir::ValueRange)> body) {
+    Value end = index(upper);
+    return loop(index(lower), end, carried, body);
+  }
   /// Emits the body under a condition; null: always.
   void when(Value condition, llvm::function_ref<void()> then);
   /// Nested loops over extents.

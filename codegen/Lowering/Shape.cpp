@@ -97,9 +97,10 @@ struct PadLoop : LoopInterface::ExternalModel<PadLoop, PadOp> {
       if (step < 0)
         offset = s.subIndex(s.index(0), offset);
       int64_t stride = std::abs(step);
-      if (stride != 1)
-        require(
-            s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, s.op<arith::RemSIOp>(offset, s.index(stride)), s.index(0)));
+      if (stride != 1) {
+        Value zero = s.index(0);
+        require(s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, s.op<arith::RemSIOp>(offset, s.index(stride)), zero));
+      }
       Value i = stride == 1 ? offset : s.op<arith::FloorDivSIOp>(offset, s.index(stride));
       require(s.inRange(i, from[d]));
       index.push_back(s.clampIndex(i, from[d]));

@@ -61,7 +61,8 @@ void ModelImporter::addCheck(Value values, int64_t low, int64_t high, const std:
     if (known.values == values && known.low == low && known.high == high)
       return;
   Value from = b.addConst(b.cast(values, b.i64()), -(double)(low + (high - low) / 2));
-  from = b.op<MinOp>(b.op<MaxOp>(from, b.splatLike(from, -(double)farthest)), b.splatLike(from, (double)farthest));
+  Value last = b.splatLike(from, (double)farthest);
+  from = b.op<MinOp>(b.op<MaxOp>(from, b.splatLike(from, -(double)farthest)), last);
   Value twice = b.op<ShiftLeftOp>(from, b.splatLike(from, 1)), sign = b.op<ShiftRightOp>(from, b.splatLike(from, 63));
   Value largest = b.reduceMax(b.op<XorOp>(twice, sign), dimRange(0, b.rankOf(from)));
   std::string name = llvm::json::fixUTF8(node);

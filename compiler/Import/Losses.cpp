@@ -49,7 +49,8 @@ static const Kind &kindOf(Loss loss) {
 /// the last batch of an evaluation is padded.
 static Value sumOfRows(CheckedBuilder &b, Value each, Value rows, double inner = 1) {
   auto shape = shapeOf(each);
-  Value counts = b.compare(Predicate::lt, b.iota(shape, 0), b.broadcast(rows, shape, {}));
+  Value count = b.broadcast(rows, shape, {});
+  Value counts = b.compare(Predicate::lt, b.iota(shape, 0), count);
   Value sum = b.sumAll(b.keepWhere(counts, each));
   return b.div(sum, b.scale(b.cast(rows, b.elementOf(each)), inner));
 }
@@ -84,14 +85,15 @@ static Classes arrange(CheckedBuilder &b, Value scores, Value labels, int64_t ax
 
 /// Whether each label counts.
 static Value validOf(CheckedBuilder &b, const Classes &c) {
-  return b.op<AndOp>(b.compareConst(Predicate::ge, c.labels, 0), b.compareConst(Predicate::lt, c.labels, c.count));
+  return b.isWithin(c.labels, 0, c.count);
 }
 
 /// The number of labels that are not ignored, as an element type.
 static Value countValid(CheckedBuilder &b, const Classes &c, Type element) {
   auto shape = shapeOf(c.labels);
   Value valid = validOf(b, c);
-  return b.sumAll(b.select(valid, b.splatOf(shape, element, 1), b.splatOf(shape, element, 0)));
+  Value none = b.splatOf(shape, element, 0);
+  return b.sumAll(b.select(valid, b.splatOf(shape, element, 1), none));
 }
 
 /// The mean over labels that are not ignored.
@@ -107,14 +109,16 @@ static Value crossEntropy(CheckedBuilder &b, const Classes &c, double smoothing,
   const Value plain = each;
   if (smoothing > 0) {
     Value logs = b.reduceSum(b.op<LogSoftmaxOp>(c.scores.getType(), c.scores, 1), {1});
-    Value all = b.keepWhere(validOf(b, c), b.scale(logs, -smoothing / c.count));
+    Value all = b.scale(logs, -smoothing / c.count);
+    all = b.keepWhere(validOf(b, c), all);
     each = b.add(b.scale(each, 1 - smoothing), all);
   }
   if (zLoss > 0) { // a label's score plus its loss is that logarithm, also where other scores are -inf
-    Value isLabel = b.compare(Predicate::eq, b.iota(shapeOf(c.scores), 1, b.elementOf(c.labels)),
-                              b.broadcastAlong(c.labels, shapeOf(c.scores), {1}));
+    Value label = b.broadcastAlong(c.labels, shapeOf(c.scores), {1});
+    Value isLabel = b.compare(Predicate::eq, b.iota(shapeOf(c.scores), 1, b.elementOf(c.labels)), label);
     Value z = b.add(b.reduceSum(b.keepWhere(isLabel, c.scores), {1}), plain);
-    each = b.add(each, b.keepWhere(validOf(b, c), b.scale(b.mul(z, z), zLoss)));
+    Value square = b.scale(b.mul(z, z), zLoss);
+    each = b.add(each, b.keepWhere(validOf(b, c), square));
   }
   return meanOfValid(b, each, c);
 }
@@ -140,19 +144,29 @@ static std::pair<Value, Value> lossOfClasses(CheckedBuilder &b, const ImportOpti
   return {negativeLogLikelihood(b, classes), countValid(b, classes, b.i64())};
 }
 
+/// The binary cross entropy of each logit: softplus(x) - x label.
+static Value logisticLoss(CheckedBuilder &b, Value x, Value label) {
+  Value product = b.mul(x, label);
+  return b.sub(b.op<SoftplusOp>(x), product);
+}
+
 /// The loss of numbers, as PyTorch defines it; of kl with the reduction "batchmean".
 static Value lossOfNumbers(CheckedBuilder &b, Loss loss, Value output, Value label, Value rows) {
   if (loss == Loss::bce)
-    return meanOfRows(b, b.sub(b.op<SoftplusOp>(output), b.mul(output, label)), rows);
+    return meanOfRows(b, logisticLoss(b, output, label), rows);
   if (loss == Loss::focal) { // torchvision.ops.sigmoid_focal_loss: alpha 0.25, gamma 2
     Value one = b.splatLike(label, 1), p = b.op<SigmoidOp>(output);
-    Value wrong = b.add(b.mul(p, b.sub(one, label)), b.mul(b.sub(one, p), label));
-    Value each = b.mul(b.sub(b.op<SoftplusOp>(output), b.mul(output, label)), b.mul(wrong, wrong));
-    Value weight = b.add(b.scale(label, 0.25 - 0.75), b.splatLike(label, 0.75));
+    Value ofWrong = b.mul(b.sub(one, p), label);
+    Value wrong = b.add(b.mul(p, b.sub(one, label)), ofWrong);
+    Value square = b.mul(wrong, wrong);
+    Value each = b.mul(logisticLoss(b, output, label), square);
+    Value alpha = b.splatLike(label, 0.75);
+    Value weight = b.add(b.scale(label, 0.25 - 0.75), alpha);
     return meanOfRows(b, b.mul(weight, each), rows);
   }
   if (loss == Loss::kl) { // label ln label is 0 where the label is 0
-    Value known = b.select(b.compareConst(Predicate::eq, label, 0), b.splatLike(label, 1), label);
+    Value one = b.splatLike(label, 1);
+    Value known = b.select(b.compareConst(Predicate::eq, label, 0), one, label);
     return sumOfRows(b, b.mul(label, b.sub(b.op<LogOp>(known), output)), rows);
   }
   Value difference = b.sub(output, label);
@@ -162,7 +176,8 @@ static Value lossOfNumbers(CheckedBuilder &b, Loss loss, Value output, Value lab
   if (loss == Loss::l1)
     return meanOfRows(b, size, rows);
   Value square = b.scale(b.mul(difference, difference), 0.5);
-  return meanOfRows(b, b.select(b.compareConst(Predicate::le, size, 1), square, b.addConst(size, -0.5)), rows);
+  Value linear = b.addConst(size, -0.5);
+  return meanOfRows(b, b.select(b.compareConst(Predicate::le, size, 1), square, linear), rows);
 }
 
 /// torch.nn.TripletMarginLoss with margin 1 and p 2, of the anchor, the positive and the negative along axis 1.
@@ -170,10 +185,12 @@ static Value tripletLoss(CheckedBuilder &b, Value output, Value rows) {
   ArrayRef<int64_t> shape = shapeOf(output);
   auto part = [&](int64_t i) { return b.reshape(b.sliceDim(output, 1, i, 1), {shape[0], shape[2]}); };
   auto distance = [&](int64_t i) {
-    Value apart = b.addConst(b.sub(part(0), part(i)), 1e-6);
+    Value other = part(i);
+    Value apart = b.addConst(b.sub(part(0), other), 1e-6);
     return b.op<SqrtOp>(b.reduceSum(b.mul(apart, apart), {1}));
   };
-  return meanOfRows(b, b.op<ReluOp>(b.addConst(b.sub(distance(1), distance(2)), 1)), rows);
+  Value toNegative = distance(2);
+  return meanOfRows(b, b.op<ReluOp>(b.addConst(b.sub(distance(1), toNegative), 1)), rows);
 }
 
 /// The axis of the classes, from 1 on.

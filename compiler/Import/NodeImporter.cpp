@@ -197,5 +197,6 @@ Value NodeImporter::length(Value squares) {
   if (!isFloat(squares))
     return op<SqrtOp>(squares);
   Value zero = compareTo(Predicate::eq, squares, 0);
-  return select(zero, splatLike(squares, 0), op<SqrtOp>(select(zero, splatLike(squares, 1), squares)));
+  Value root = op<SqrtOp>(select(zero, splatLike(squares, 1), squares));
+  return select(zero, splatLike(squares, 0), root);
 }

@@ -87,6 +87,10 @@ public:
   Value both(Value a, Value b) { return op<graph::AndOp>(a, b); }
   /// x, with values below `low` or above `high` replaced by these; the gradient is zero where x is replaced.
   Value clamp(Value x, Value low, Value high);
+  Value clamp(Value x, double low, double high) {
+    Value most = splatLike(x, high);
+    return clamp(x, splatLike(x, low), most);
+  }
   /// A binary operation over all inputs, from left to right.
   template <typename OpT> Value fold() {
     Value result;

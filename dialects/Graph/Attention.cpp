@@ -84,12 +84,14 @@ struct Plainly {
   Value turned(Value x) { return b.transpose(x, {0, 2, 1, 3}); }
 
   template <typename OpT> Value scores(OpT op) {
-    Value s = b.scale(b.matmul(turned(op.getQ()), turned(op.getK()), false, true), op.getScale().convertToDouble());
+    Value keys = turned(op.getK()), queries = turned(op.getQ());
+    Value s = b.scale(b.matmul(queries, keys, false, true), op.getScale().convertToDouble());
     if (op.getBias())
       s = b.add(s, b.broadcastTo(op.getBias(), shapeOf(s)));
     if (!op.getCausal())
       return s;
-    Value kept = b.compare(Predicate::le, b.iota(shapeOf(s), 3), b.iota(shapeOf(s), 2));
+    Value query = b.iota(shapeOf(s), 2), key = b.iota(shapeOf(s), 3);
+    Value kept = b.compare(Predicate::le, key, query);
     return b.select(kept, s, b.splatLike(s, -std::numeric_limits<double>::infinity()));
   }
   Value along(Value perQuery, Value like) { return b.broadcastAlong(perQuery, shapeOf(like), {3}); }
@@ -147,13 +149,16 @@ template <typename OpT> static void maskQueries(OpT op, dist::LocalContext &cont
   int64_t queries = shapeOf(op.getQ())[1], keys = shapeOf(op.getK())[1];
   SmallVector<int64_t> shape = {1, 1, queries, keys};
   Value first = b.broadcast(b.scale(context.pieceIndex(axes), queries), shape, {});
-  Value seen = b.compare(Predicate::le, b.iota(shape, 3), b.add(b.iota(shape, 2), first));
+  Value query = b.add(b.iota(shape, 2), first), key = b.iota(shape, 3);
+  Value seen = b.compare(Predicate::le, key, query);
   auto scores = [&](double value) { return b.splat(RankedTensorType::get(shape, type), value); };
-  Value mask = b.select(seen, scores(0), scores(-std::numeric_limits<double>::infinity()));
+  Value hidden = scores(-std::numeric_limits<double>::infinity());
+  Value mask = b.select(seen, scores(0), hidden);
   if (Value bias = op.getBias()) {
     for (int i : {0, 1})
       shape[i] = shapeOf(bias)[i];
-    mask = b.add(b.broadcastTo(bias, shape), b.broadcastTo(mask, shape));
+    mask = b.broadcastTo(mask, shape);
+    mask = b.add(b.broadcastTo(bias, shape), mask);
   }
   op.getBiasMutable().assign(mask);
   op.setCausal(false);

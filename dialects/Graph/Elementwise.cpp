@@ -48,15 +48,24 @@ static Value whereFlows(B &b, Value g, Value gradient) {
   return b.keepWhere(b.compareConst(Predicate::ne, g, 0), gradient);
 }
 
+static Value rsqrtGradient(B &b, Value g, Value y) {
+  Value cube = b.mul(y, b.mul(y, y));
+  return b.mul(b.scale(g, -0.5), cube);
+}
+static Value erfGradient(B &b, Value g, Value x) {
+  Value bell = b.op<ExpOp>(b.neg(b.mul(x, x)));
+  return b.mul(b.scale(g, 2 * std::numbers::inv_sqrtpi), bell);
+}
+
 UNARY_GRADIENT(NegOp, b.neg(g))
 UNARY_GRADIENT(AbsOp, b.mul(g, b.op<SignOp>(x)))
 UNARY_GRADIENT(ExpOp, whereFlows(b, g, b.mul(g, y)))
 UNARY_GRADIENT(LogOp, whereFlows(b, g, b.div(g, x)))
 UNARY_GRADIENT(SqrtOp, whereFlows(b, g, b.div(b.scale(g, 0.5), y)))
-UNARY_GRADIENT(RsqrtOp, whereFlows(b, g, b.mul(b.scale(g, -0.5), b.mul(y, b.mul(y, y)))))
+UNARY_GRADIENT(RsqrtOp, whereFlows(b, g, rsqrtGradient(b, g, y)))
 UNARY_GRADIENT(ReciprocalOp, whereFlows(b, g, b.neg(b.mul(g, b.mul(y, y)))))
 UNARY_GRADIENT(TanhOp, b.mul(g, oneMinusSquare(b, y)))
-UNARY_GRADIENT(ErfOp, b.mul(b.scale(g, 2 * std::numbers::inv_sqrtpi), b.op<ExpOp>(b.neg(b.mul(x, x)))))
+UNARY_GRADIENT(ErfOp, erfGradient(b, g, x))
 UNARY_GRADIENT(SigmoidOp, b.mul(g, b.mul(y, b.addConst(b.neg(y), 1))))
 UNARY_GRADIENT(SoftplusOp, b.mul(g, b.op<SigmoidOp>(x)))
 UNARY_GRADIENT(ReluOp, b.keepWhere(b.compareConst(Predicate::gt, y, 0), g))
@@ -116,7 +125,8 @@ Values GeluOp::decompose(B &b) {
     return {};
   Value x = getX();
   Value f = getTanh() ? b.op<TanhOp>(geluInner(b, x)) : b.op<ErfOp>(b.scale(x, 1 / std::numbers::sqrt2));
-  return {b.mul(b.scale(x, 0.5), b.addConst(f, 1))};
+  Value factor = b.addConst(f, 1);
+  return {b.mul(b.scale(x, 0.5), factor)};
 }
 
 Values GeluOp::buildGradient(B &b, ArrayRef<Value> gradients) {
@@ -131,7 +141,8 @@ Values GeluGradOp::decompose(B &b) {
   if (getTanh()) { // 0.5 (1 + t) + 0.5 x (1 - t^2) u', with t = tanh u
     Value t = b.op<TanhOp>(geluInner(b, x));
     Value slope = b.scale(b.addConst(b.scale(b.mul(x, x), 3 * geluCubic), 1), geluScale);
-    Value second = b.mul(b.mul(b.scale(x, 0.5), oneMinusSquare(b, t)), slope);
+    Value derivative = oneMinusSquare(b, t);
+    Value second = b.mul(b.mul(b.scale(x, 0.5), derivative), slope);
     return {b.mul(g, b.add(b.scale(b.addConst(t, 1), 0.5), second))};
   }
   Value cdf = b.scale(b.addConst(b.op<ErfOp>(b.scale(x, 1 / std::numbers::sqrt2)), 1), 0.5);
@@ -154,14 +165,16 @@ Values GeluGradOp::decompose(B &b) {
 /// minus the first, so that no part is lost or counted twice, even if the two are computed on different devices.
 static Values sharesOfWinner(B &b, Value g, Value x, Value y, Predicate wins) {
   Value tie = b.compare(Predicate::eq, x, y);
-  Value left = b.select(tie, b.scale(g, 0.5), b.keepWhere(b.compare(wins, x, y), g));
+  Value won = b.keepWhere(b.compare(wins, x, y), g);
+  Value left = b.select(tie, b.scale(g, 0.5), won);
   return {left, b.sub(g, left)};
 }
 
 /// g * y * x^(y-1), which is 0 for y = 0 and any x.
 static Value powLeft(B &b, Value g, Value x, Value y) {
   Value slope = b.mul(y, b.op<PowOp>(x, b.addConst(y, -1)));
-  return whereFlows(b, g, b.mul(g, b.select(b.compareConst(Predicate::eq, y, 0), b.splatLike(y, 0), slope)));
+  Value none = b.splatLike(y, 0);
+  return whereFlows(b, g, b.mul(g, b.select(b.compareConst(Predicate::eq, y, 0), none, slope)));
 }
 
 /// g * z * log(x), which is 0 for x = 0.

@@ -31,8 +31,19 @@ Value GraphBuilder::compare(Predicate predicate, Value a, Value b) {
   return op<CompareOp>(type, predicate, a, b);
 }
 
+Value GraphBuilder::isWithin(Value x, double low, double high) {
+  Value below = compareConst(Predicate::lt, x, high);
+  return op<AndOp>(compareConst(Predicate::ge, x, low), below);
+}
+
+Value GraphBuilder::indicator(Value condition, Value like) {
+  Value none = splatLike(like, 0);
+  return select(condition, splatLike(like, 1), none);
+}
+
 Value GraphBuilder::distance(Value a, Value b) {
-  return select(compare(Predicate::eq, a, b), splatLike(a, 0), op<AbsOp>(sub(a, b)));
+  Value size = op<AbsOp>(sub(a, b)), none = splatLike(a, 0);
+  return select(compare(Predicate::eq, a, b), none, size);
 }
 
 Value GraphBuilder::cast(Value x, Type element) {

@@ -43,6 +43,10 @@ public:
   Value select(Value condition, Value a, Value b) { return op<SelectOp>(a.getType(), condition, a, b); }
   /// x where the condition holds, else zero.
   Value keepWhere(Value condition, Value x) { return select(condition, x, splatLike(x, 0)); }
+  /// Whether low <= x < high.
+  Value isWithin(Value x, double low, double high);
+  /// 1 where the condition holds, else 0, with the type of `like`.
+  Value indicator(Value condition, Value like);
   /// |a - b| of floats; 0 where they are equal, even if they are infinite.
   Value distance(Value a, Value b);
   /// Casts to an element type; a value of this type is returned itself.

@@ -73,7 +73,7 @@ Value GatherOp::makeLocal(dist::LocalContext &context) {
   B b(context.builder(), getLoc());
   int64_t dim = getDim(), rows = shapeOf(getX())[dim], rank = tensorType(getIndices()).getRank();
   Value local = localIndices(b, context, axes, getIndices(), rows);
-  Value here = b.op<AndOp>(b.compareConst(Predicate::ge, local, 0), b.compareConst(Predicate::lt, local, rows));
+  Value here = b.isWithin(local, 0, rows);
   Value gathered = b.gather(getX(), local, dim);
   Value mask = b.broadcast(here, shapeOf(gathered), llvm::to_vector(llvm::seq<int64_t>(dim, dim + rank)));
   return b.keepWhere(mask, gathered);
@@ -176,7 +176,8 @@ static Values extremeGradient(B &b, Combine combine, Value g, Value x, Value upd
   Value ofX = b.distance(x, kept), ofUpdates = b.distance(updates, read(kept));
   Value least = scatter(ofX, ofUpdates, Combine::min);
   Value isX = b.compare(Predicate::eq, ofX, least), isUpdate = b.compare(Predicate::eq, ofUpdates, read(least));
-  Value share = b.div(g, scatter(number(isX, x), number(isUpdate, updates), Combine::add));
+  Value nearUpdates = number(isUpdate, updates), nearX = number(isX, x);
+  Value share = b.div(g, scatter(nearX, nearUpdates, Combine::add));
   // If no value is equal (NaN), the share is infinite, but no value gets it.
   return {b.keepWhere(isX, share), Value(), b.keepWhere(isUpdate, read(share))};
 }
@@ -186,15 +187,26 @@ static Values extremeGradient(B &b, Combine combine, Value g, Value x, Value upd
 template <typename Read, typename Scatter>
 static Values productGradient(B &b, Value g, Value x, Value updates, Read read, Scatter scatter) {
   auto isZero = [&](Value v) { return b.compareConst(Predicate::eq, v, 0); };
-  auto withoutZero = [&](Value v) { return b.select(isZero(v), b.splatLike(v, 1), v); };
-  auto zeros = [&](Value v) { return b.keepWhere(isZero(v), b.splatLike(v, 1)); };
-  Value product = b.mul(g, scatter(withoutZero(x), withoutZero(updates), Combine::mul));
-  Value count = scatter(zeros(x), zeros(updates), Combine::add);
+  auto withoutZero = [&](Value v) {
+    Value one = b.splatLike(v, 1);
+    return b.select(isZero(v), one, v);
+  };
+  auto zeros = [&](Value v) {
+    Value one = b.splatLike(v, 1);
+    return b.keepWhere(isZero(v), one);
+  };
+  Value factorsOfUpdates = withoutZero(updates), factorsOfX = withoutZero(x);
+  Value product = b.mul(g, scatter(factorsOfX, factorsOfUpdates, Combine::mul));
+  Value zerosOfUpdates = zeros(updates), zerosOfX = zeros(x);
+  Value count = scatter(zerosOfX, zerosOfUpdates, Combine::add);
   auto gradient = [&](Value v, Value product, Value count) {
     Value others = b.sub(count, zeros(v)); // number of other factors that are zero
-    return b.keepWhere(isZero(others), b.div(product, withoutZero(v)));
+    Value derivative = b.div(product, withoutZero(v));
+    return b.keepWhere(isZero(others), derivative);
   };
-  return {gradient(x, product, count), Value(), gradient(updates, read(product), read(count))};
+  Value ofX = gradient(x, product, count);
+  Value countRead = read(count), productRead = read(product);
+  return {ofX, Value(), gradient(updates, productRead, countRead)};
 }
 
 /// Gradients of a scatter; `read` gathers at its positions. For an overwriting scatter, `kept` is ones with zeros
@@ -206,7 +218,8 @@ static Values scatterGradient(B &b, Combine combine, Value g, Value x, Value upd
   case Combine::add:
     return {g, Value(), read(g)};
   case Combine::assign: {
-    Value kept = scatter(b.splatLike(x, 1), b.splatLike(updates, 0), Combine::assign);
+    Value zeros = b.splatLike(updates, 0), ones = b.splatLike(x, 1);
+    Value kept = scatter(ones, zeros, Combine::assign);
     return {b.mul(g, kept), Value(), read(g)};
   }
   case Combine::max:

@@ -34,7 +34,8 @@ LogicalResult CrossEntropyOp::verify() {
 /// Whether the class (dimension 1 of the logits [batch, classes, d..]) is the label of its position.
 static Value isLabel(B &b, Value logits, Value labels) {
   ArrayRef<int64_t> shape = shapeOf(logits);
-  return b.compare(Predicate::eq, b.iota(shape, 1), b.broadcastAlong(labels, shape, {1}));
+  Value label = b.broadcastAlong(labels, shape, {1});
+  return b.compare(Predicate::eq, b.iota(shape, 1), label);
 }
 
 Values CrossEntropyOp::decompose(B &b) {
@@ -43,10 +44,7 @@ Values CrossEntropyOp::decompose(B &b) {
   Value sum = b.reduceSum(b.op<ExpOp>(b.sub(x, b.broadcastAlong(largest, shapeOf(x), {1}))), {1});
   Value chosen = b.reduceSum(b.keepWhere(isLabel(b, x, getLabels()), x), {1});
   Value loss = b.sub(b.add(largest, b.op<LogOp>(sum)), chosen);
-  int64_t classes = shapeOf(x)[1];
-  Value valid =
-      b.op<AndOp>(b.compareConst(Predicate::ge, getLabels(), 0), b.compareConst(Predicate::lt, getLabels(), classes));
-  return {b.keepWhere(valid, loss)};
+  return {b.keepWhere(b.isWithin(getLabels(), 0, shapeOf(x)[1]), loss)};
 }
 
 /// (softmax(x) - [class is the label]) * g; zero where the label is out of range.
@@ -55,12 +53,12 @@ Values CrossEntropyOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   if (!g)
     return Values(2);
   auto shape = shapeOf(x);
-  Value valid =
-      b.op<AndOp>(b.compareConst(Predicate::ge, getLabels(), 0), b.compareConst(Predicate::lt, getLabels(), shape[1]));
+  Value valid = b.isWithin(getLabels(), 0, shape[1]);
   Value each = b.broadcastAlong(b.keepWhere(valid, g), shape, {1});
   Value e = b.op<ExpOp>(b.sub(x, b.broadcastAlong(b.reduceMax(x, {1}), shape, {1})));
   Value p = b.mul(e, b.broadcastAlong(b.op<ReciprocalOp>(b.reduceSum(e, {1})), shape, {1}));
-  Value hit = b.select(isLabel(b, x, getLabels()), b.splatLike(x, 1), b.splatLike(x, 0));
+  Value none = b.splatLike(x, 0), one = b.splatLike(x, 1);
+  Value hit = b.select(isLabel(b, x, getLabels()), one, none);
   return {b.mul(b.sub(p, hit), each), Value()};
 }
 
@@ -69,10 +67,10 @@ std::pair<Value, Value> CrossEntropyOp::buildAccuracy(B &b) {
   // The first class with the largest logit, by reductions: these split along the classes, arg_max does not.
   ArrayRef<int64_t> shape = shapeOf(x);
   Value largest = b.broadcastAlong(b.reduceMax(x, {1}), shape, {1}), classes = b.iota(shape, 1);
-  Value among = b.select(b.compare(Predicate::eq, x, largest), classes, b.splatLike(classes, shape[1]));
+  Value behind = b.splatLike(classes, shape[1]);
+  Value among = b.select(b.compare(Predicate::eq, x, largest), classes, behind);
   Value hit = b.compare(Predicate::eq, b.cast(b.reduce<ReduceMinOp>(among, {1}), tensorType(labels).getElementType()), labels);
-  Value valid = b.op<AndOp>(b.compareConst(Predicate::ge, labels, 0),
-                            b.compareConst(Predicate::lt, labels, shapeOf(getLogits())[1]));
+  Value valid = b.isWithin(labels, 0, shape[1]);
   return {b.sumAll(b.select(hit, one, zero)), b.sumAll(b.select(valid, one, zero))};
 }
 

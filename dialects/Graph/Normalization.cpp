@@ -133,7 +133,8 @@ dist::ShardingRule LogSoftmaxOp::getShardingRule() { return normRule(*this, {(in
 /// Gradient through y = (x - mean) * rstd with respect to x, given n = y and the gradient of y (arXiv 1607.06450, eq.
 /// 4, differentiated): rstd * (g - mean(g) - n * mean(g * n)).
 static Value normGradient(B &b, Value g, Value n, Value rstd, ArrayRef<int64_t> dims) {
-  Value inner = b.sub(b.sub(g, meanAlong(b, g, dims)), b.mul(n, meanAlong(b, b.mul(g, n), dims)));
+  Value along = b.mul(n, meanAlong(b, b.mul(g, n), dims));
+  Value inner = b.sub(b.sub(g, meanAlong(b, g, dims)), along);
   return b.mul(rstd, inner);
 }
 
@@ -156,7 +157,8 @@ static Moments momentsOf(B &b, Value x, ArrayRef<int64_t> dims, double epsilon) 
 Values LayerNormOp::decompose(B &b) {
   Value x = getX();
   auto m = momentsOf(b, x, dimsFrom(x, getDim()), getEpsilon().convertToDouble());
-  return {b.add(b.mul(m.normalized, b.broadcastTo(getScale(), shapeOf(x))), b.broadcastTo(getBias(), shapeOf(x)))};
+  Value bias = b.broadcastTo(getBias(), shapeOf(x));
+  return {b.add(b.mul(m.normalized, b.broadcastTo(getScale(), shapeOf(x))), bias)};
 }
 Values LayerNormOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   Value g = gradients[0], x = getX();
@@ -233,7 +235,8 @@ static Value meanOfGroups(B &b, BatchNormOp op, Value statistic) {
 Values BatchNormOp::decompose(B &b) {
   Grouped g = grouped(b, *this, getX());
   auto m = momentsOf(b, g.x, g.reduced, getEpsilon().convertToDouble());
-  Value y = b.add(b.mul(m.normalized, perChannel(b, getScale(), g.x, g.dim)), perChannel(b, getBias(), g.x, g.dim));
+  Value bias = perChannel(b, getBias(), g.x, g.dim);
+  Value y = b.add(b.mul(m.normalized, perChannel(b, getScale(), g.x, g.dim)), bias);
   return {b.reshape(y, shapeOf(getX())), meanOfGroups(b, *this, m.mean), meanOfGroups(b, *this, m.variance)};
 }
 Values BatchNormOp::buildEvaluation(B &b) {
@@ -243,7 +246,8 @@ Values BatchNormOp::buildEvaluation(B &b) {
   int64_t dim = getDim();
   Value scale = b.mul(getScale(), b.op<RsqrtOp>(b.addConst(variance, getEpsilon().convertToDouble())));
   Value centered = b.sub(x, perChannel(b, mean, x, dim));
-  return {b.add(b.mul(centered, perChannel(b, scale, x, dim)), perChannel(b, getBias(), x, dim)), mean, variance};
+  Value bias = perChannel(b, getBias(), x, dim);
+  return {b.add(b.mul(centered, perChannel(b, scale, x, dim)), bias), mean, variance};
 }
 /// No gradient flows through the results that are statistics, because they only update running averages.
 Values BatchNormOp::buildGradient(B &b, ArrayRef<Value> gradients) {
@@ -257,8 +261,8 @@ Values BatchNormOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   // reduction.
   Value dbias = b.reduceSum(g, in.reduced), dscale = b.reduceSum(b.mul(g, m.normalized), in.reduced);
   double inverse = (double)tensorType(dbias).getNumElements() / tensorType(x).getNumElements();
-  Value inner = b.sub(b.sub(g, spread(b, b.scale(dbias, inverse), x, in.reduced)),
-                      b.mul(m.normalized, spread(b, b.scale(dscale, inverse), x, in.reduced)));
+  Value along = b.mul(m.normalized, spread(b, b.scale(dscale, inverse), x, in.reduced));
+  Value inner = b.sub(b.sub(g, spread(b, b.scale(dbias, inverse), x, in.reduced)), along);
   Value dx = b.mul(b.mul(m.rstd, perChannel(b, getScale(), x, in.dim)), inner);
   bool single = getGroups().value_or(1) == 1;
   result[0] = b.reshape(dx, shapeOf(getX()));

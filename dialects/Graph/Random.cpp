@@ -88,7 +88,8 @@ static Value drop(B &b, DropoutOp op, Value x) {
   auto type = RankedTensorType::get(shapeOf(x), b.getBuilder().getF32Type());
   Value random = b.op<RandomUniformOp>(type, op.getRandomness()[0], op.getRandomness()[1], Value(), op.getStreamAttr(),
                                        DenseI64ArrayAttr(), UnitAttr());
-  return b.keepWhere(b.compareConst(Predicate::ge, random, ratio), b.scale(x, 1 / (1 - ratio)));
+  Value scaled = b.scale(x, 1 / (1 - ratio));
+  return b.keepWhere(b.compareConst(Predicate::ge, random, ratio), scaled);
 }
 
 Values DropoutOp::decompose(B &b) { return {drop(b, *this, getX())}; }

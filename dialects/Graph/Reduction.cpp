@@ -47,7 +47,7 @@ template <typename OpT> static Values extremumGradient(OpT op, B &b, Value g) {
   Value distance = b.distance(op.getX(), spread(op, b, op.getResult()));
   Value least = b.reduce<ReduceMinOp>(distance, op.getDims());
   Value hit = b.compare(Predicate::eq, distance, spread(op, b, least));
-  Value ones = b.select(hit, b.splatLike(distance, 1), b.splatLike(distance, 0));
+  Value ones = b.indicator(hit, distance);
   Value share = b.div(g, b.reduceSum(ones, op.getDims()));
   return {b.mul(ones, spread(op, b, share))};
 }
@@ -92,7 +92,8 @@ Values ReduceProdOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   Value rest = spread(*this, b, b.reduce<ReduceProdOp>(safe, getDims()));
   Value zeros = spread(*this, b, b.reduceSum(b.select(zero, one, none), getDims()));
   Value othersZero = b.sub(zeros, b.select(zero, one, none));
-  Value slope = b.select(b.compareConst(Predicate::eq, othersZero, 0), b.div(rest, safe), none);
+  Value others = b.div(rest, safe);
+  Value slope = b.select(b.compareConst(Predicate::eq, othersZero, 0), others, none);
   return {b.mul(spread(*this, b, gradients[0]), slope)};
 }
 

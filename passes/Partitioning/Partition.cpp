@@ -295,8 +295,8 @@ private:
   Value ownPiece(Value value, int dim, ArrayRef<int> axes, Location loc) {
     graph::GraphBuilder b(builder, loc);
     int64_t size = tensorType(value).getDimSize(dim) / mesh.parts(axes);
-    Value first = b.scale(indices.index(b, axes), size);
-    Value rows = b.add(b.iota({size}, 0), b.broadcast(first, {size}, {}));
+    Value first = b.broadcast(b.scale(indices.index(b, axes), size), {size}, {});
+    Value rows = b.add(b.iota({size}, 0), first);
     return b.gather(value, rows, dim);
   }
 

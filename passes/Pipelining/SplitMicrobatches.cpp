@@ -336,8 +336,7 @@ private:
     SmallVector<Value> copies(count, b.cast(shard, wide));
     Value places = b.iota(whole, dim, builder.getI64Type()), first = b.broadcast(b.scale(index, size), whole, {});
     Value offset = b.sub(places, first);
-    Value mine = b.op<graph::AndOp>(b.compareConst(graph::Predicate::ge, offset, 0),
-                                    b.compareConst(graph::Predicate::lt, offset, size));
+    Value mine = b.isWithin(offset, 0, size);
     Value placed = b.concat(copies, dim);
     placed = b.select(mine, placed, b.splatLike(placed, 0));
     gather.getResult().replaceAllUsesWith(b.cast(b.op<graph::AccumulateOp>(placed), element));

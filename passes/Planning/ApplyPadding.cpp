@@ -110,8 +110,8 @@ private:
     auto shape = shapeOf(value);
     for (int d : dims) {
       Value inside = b.compareConst(Predicate::lt, b.iota({pads.paddedSize()}, 0), pads.size());
-      value =
-          b.select(b.broadcast(inside, shape, {d}), value, b.constant(DenseElementsAttr::get(tensorType(value), fill)));
+      Value filled = b.constant(DenseElementsAttr::get(tensorType(value), fill));
+      value = b.select(b.broadcast(inside, shape, {d}), value, filled);
     }
     return value; // the padding along other dimensions may be nonzero
   }

@@ -35,7 +35,8 @@ void LossScaling::unscale(B &b, ArrayRef<Value *> gradients) {
     *gradient = b.mul(*gradient, b.broadcast(b.cast(factor, type.getElementType()), type.getShape(), {}));
     Value isFinite =
         b.compareConst(Predicate::lt, b.op<graph::AbsOp>(*gradient), std::numeric_limits<double>::infinity());
-    Value bad = b.sumAll(b.select(isFinite, b.splat(type, 0), b.splat(type, 1)));
+    Value one = b.splat(type, 1), none = b.splat(type, 0);
+    Value bad = b.sumAll(b.select(isFinite, none, one));
     wrong = b.addMaybe(wrong, b.cast(bad, b.getBuilder().getF32Type()));
   }
 }
@@ -57,8 +58,10 @@ Value LossScaling::choose(B &b, Value renewed, Value before) const {
 void LossScaling::renew(B &b, StepFunction &step) const {
   Value factor = b.addConst(offset, first), more = b.addConst(good, 1);
   Value grows = b.compareConst(Predicate::ge, more, stepsToGrow);
-  Value larger = b.op<graph::MinOp>(b.scale(factor, 2), b.splatLike(factor, most));
-  Value smaller = b.op<graph::MaxOp>(b.scale(factor, 0.5), b.splatLike(factor, least));
+  Value greatest = b.splatLike(factor, most);
+  Value larger = b.op<graph::MinOp>(b.scale(factor, 2), greatest);
+  Value smallest = b.splatLike(factor, least);
+  Value smaller = b.op<graph::MaxOp>(b.scale(factor, 0.5), smallest);
   Value next = b.select(finite, b.select(grows, larger, factor), smaller), none = b.splatLike(good, 0);
   step.addResult(b.addConst(next, -first), names::renews, step.nameOf(offset));
   step.addResult(b.select(finite, b.select(grows, none, more), none), names::renews, step.nameOf(good));

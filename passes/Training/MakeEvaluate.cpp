@@ -44,12 +44,14 @@ Value countAmongFirst(GraphBuilder &b, Value scores, Value labels, int64_t k) {
   Value equalBefore = b.op<AndOp>(b.compare(Predicate::eq, scores, own), isEarlier);
   Value one = b.splatLike(classes, 1), none = b.splatLike(classes, 0);
   // Not "is greater": with NaN no comparison is true. A label that has NaN comes behind earlier ones that do, alone.
-  Value before = b.select(b.compare(Predicate::le, scores, own), b.select(equalBefore, one, none), one);
-  before = b.select(b.compare(Predicate::ne, own, own), b.select(b.op<AndOp>(isNan, isEarlier), one, none), before);
+  Value before = b.select(equalBefore, one, none);
+  before = b.select(b.compare(Predicate::le, scores, own), before, one);
+  Value nanBefore = b.select(b.op<AndOp>(isNan, isEarlier), one, none);
+  before = b.select(b.compare(Predicate::ne, own, own), nanBefore, before);
   Value rank = b.reduceSum(before, {1});
-  Value valid = b.op<AndOp>(b.compareConst(Predicate::ge, labels, 0), b.compareConst(Predicate::lt, labels, shape[1]));
+  Value valid = b.isWithin(labels, 0, shape[1]);
   Value hit = b.op<AndOp>(valid, b.compareConst(Predicate::lt, rank, k));
-  return b.sumAll(b.select(hit, b.splatLike(labels, 1), b.splatLike(labels, 0)));
+  return b.sumAll(b.indicator(hit, labels));
 }
 
 struct MakeEvaluatePass : impl::MakeEvaluatePassBase<MakeEvaluatePass> {
@@ -254,10 +256,13 @@ private:
     if (!chosen || shape.empty())
       return {};
     GraphBuilder b(builder, loss.getLoc());
-    Value each = b.distance(b.cast(chosen, builder.getF32Type()), b.cast(compared, builder.getF32Type()));
-    Value counts = b.compare(Predicate::lt, b.iota(shape, 0), b.broadcast(rows, shape, {}));
+    Value truth = b.cast(compared, builder.getF32Type());
+    Value each = b.distance(b.cast(chosen, builder.getF32Type()), truth);
+    Value count = b.broadcast(rows, shape, {});
+    Value counts = b.compare(Predicate::lt, b.iota(shape, 0), count);
     double inner = (double)tensorType(each).getNumElements() / std::max<int64_t>(shape[0], 1);
-    return b.div(b.sumAll(b.keepWhere(counts, each)), b.scale(b.cast(rows, builder.getF32Type()), inner));
+    Value elements = b.scale(b.cast(rows, builder.getF32Type()), inner);
+    return b.div(b.sumAll(b.keepWhere(counts, each)), elements);
   }
 };
 } // namespace

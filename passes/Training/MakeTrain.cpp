@@ -48,7 +48,8 @@ Value globalSquare(GraphBuilder &b, MutableArrayRef<Trained> trained) {
 /// torch.nn.utils.clip_grad_norm_: all gradients times min(1, limit / (global norm + 1e-6)).
 void clip(GraphBuilder &b, MutableArrayRef<Trained> trained, double limit) {
   Value total = b.addConst(b.op<SqrtOp>(globalSquare(b, trained)), 1e-6);
-  Value factor = b.op<MinOp>(b.div(b.splatLike(total, limit), total), b.splatLike(total, 1));
+  Value one = b.splatLike(total, 1);
+  Value factor = b.op<MinOp>(b.div(b.splatLike(total, limit), total), one);
   for (Trained &t : trained)
     t.gradient = b.mul(
         t.gradient, b.broadcast(b.cast(factor, tensorType(t.gradient).getElementType()), shapeOf(t.gradient), {}));

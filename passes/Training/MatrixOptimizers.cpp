@@ -11,7 +11,8 @@ using B = divisi::graph::GraphBuilder;
 
 /// a + weight * (b - a), the weight a scalar.
 static Value lerp(B &b, Value from, Value to, Value weight) {
-  return b.add(from, b.mul(like(b, weight, from), b.sub(to, from)));
+  Value change = b.sub(to, from);
+  return b.add(from, b.mul(like(b, weight, from), change));
 }
 
 /// The root of the mean of the squares of all elements.
@@ -66,7 +67,8 @@ private:
     moments[1] = lerp(b, moments[1], b.reduceMean(square, {last - 1}), weight);
     Value mean = b.reduceMean(moments[0], {last - 1});
     mean = b.op<graph::MaxOp>(mean, b.splatLike(mean, least));
-    Value product = b.mul(b.broadcastAlong(moments[0], shape, {last}), b.broadcastAlong(moments[1], shape, {last - 1}));
+    Value columns = b.broadcastAlong(moments[1], shape, {last - 1}), rows = b.broadcastAlong(moments[0], shape, {last});
+    Value product = b.mul(rows, columns);
     return b.div(product, b.broadcastAlong(mean, shape, {last - 1, last}));
   }
 
@@ -112,8 +114,10 @@ private:
     x = b.div(x, like(b, b.op<graph::MaxOp>(size, b.splatLike(size, 1e-7)), x));
     for (int i = 0; i < 5; ++i) {
       Value gram = b.matmul(x, x, false, true);
-      Value both = b.add(b.scale(gram, -4.775), b.scale(b.matmul(gram, gram), 2.0315));
-      x = b.add(b.scale(x, 3.4445), b.matmul(both, x));
+      Value quintic = b.scale(b.matmul(gram, gram), 2.0315);
+      Value both = b.add(b.scale(gram, -4.775), quintic);
+      Value change = b.matmul(both, x);
+      x = b.add(b.scale(x, 3.4445), change);
     }
     return tall ? b.transpose(x, {1, 0}) : x;
   }

@@ -23,7 +23,8 @@ Value training::like(B &b, Value scalar, Value tensor) {
 
 /// A moving average after one more value: average * keep + x * (1 - keep).
 static Value moved(B &b, Value average, Value x, double keep) {
-  return b.add(b.scale(average, keep), b.scale(x, 1 - keep));
+  Value added = b.scale(x, 1 - keep);
+  return b.add(b.scale(average, keep), added);
 }
 
 Value training::descend(B &b, Value parameter, Value rate, Value change) {
@@ -186,7 +187,8 @@ public:
     prepare(b, now);
     if (decoupled)
       parameter = decayed(b, parameter, b.scale(now.learningRate, updates), settings.weightDecay);
-    return descend(b, parameter, b.scale(now.stepSize, updates), change(b, now, moments));
+    Value direction = change(b, now, moments);
+    return descend(b, parameter, b.scale(now.stepSize, updates), direction);
   }
 
 protected:
@@ -196,7 +198,8 @@ protected:
     if (beta == 0)
       return b.splatLike(step, 1);
     Value y = b.op<graph::TanhOp>(b.scale(step, -std::log(beta) / 2));
-    return b.div(b.scale(y, 2), b.addConst(y, 1));
+    Value below = b.addConst(y, 1);
+    return b.div(b.scale(y, 2), below);
   }
   /// Renews both moving averages: exp_avg / (corrected root of exp_avg_sq + eps).
   Value average(B &b, const Shared &shared, Value gradient, MutableArrayRef<Value> moments) const {
@@ -205,7 +208,8 @@ protected:
     return change(b, shared, moments);
   }
   Value change(B &b, const Shared &shared, ArrayRef<Value> moments) const {
-    Value root = b.mul(b.op<graph::SqrtOp>(moments[1]), like(b, shared.denominatorScale, moments[1]));
+    Value scale = like(b, shared.denominatorScale, moments[1]);
+    Value root = b.mul(b.op<graph::SqrtOp>(moments[1]), scale);
     return b.div(moments[0], b.addConst(root, settings.eps));
   }
 

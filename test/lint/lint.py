@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks the rules of the project: who may include whom, file sizes, leftovers, paths, generated files, READMEs, words of the
-field, and what the description of an operation says.
+field, calls whose arguments create operations, and what the description of an operation says.
 
     lint.py [ROOT]
 
@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 
+import call_order
 import op_docs
 import op_kinds
 
@@ -250,7 +251,13 @@ def check_op_kinds(root, files):
         yield Finding(path, line, level, message)
 
 
-CHECKS = (check_layers, check_sizes, check_text, check_generated, check_readmes, check_errors, check_words, check_op_kinds, check_operations)
+def check_call_order(root, files):
+    """No program depends on the order in which a compiler evaluates the arguments of a call."""
+    for path, line, message in call_order.check(files, lambda path: text_of(root, path) or ""):
+        yield Finding(path, line, "error", message)
+
+
+CHECKS = (check_layers, check_sizes, check_text, check_generated, check_readmes, check_errors, check_words, check_op_kinds, check_call_order, check_operations)
 
 
 def lint(root):

@@ -106,6 +106,38 @@ class LintTest(unittest.TestCase):
         self.assert_bad(found("", "passes/a.cpp | 1 | a pattern\n"), table, 1, "warning")
         self.assertIn((table, 1, "error"), found(one, "passes/a.cpp | 1\n"))
 
+    def test_call_order(self):
+        builder = {
+            "dialects/Graph/GraphBuilder.h": "class GraphBuilder {\n  Value add(Value a, Value b) { return op<AddOp>(a, b); }\n"
+            "  template <typename OpT> Value op(Value x);\n  Value known(int i) const;\n};\n",
+            "passes/Parts.h": '#include "dialects/Graph/GraphBuilder.h"\nValue half(B &b, Value x);\nbool isHalf(B &b);\n',
+            "passes/Parts.cpp": '#include "passes/Parts.h"\nstatic bool is(B &b) { return true; }\nValue half(B &b, Value x) {\n  return b.op<HalfOp>(x);\n}\n',
+        }
+
+        def found(expression):
+            code = f'#include "passes/Parts.h"\nstatic Value f(B &b, Value x) {{\n  auto twice = [&](Value v) {{ return b.add(v, v); }};\n  return {expression};\n}}\n'
+            return self.findings({**builder, "passes/a.cpp": code})
+
+        for bad in (
+            "b.add(b.op<AbsOp>(x), b.op<NegOp>(x))",
+            "b.add(b.add(x, x), half(b, x))",
+            "g(1, twice(x), 2, AddOp::create(builder, loc, x))",
+            "b.add(x, b.add(twice(x), other(b)))",
+            "b.op<AbsOp>(facet.build(b), b.getBuilder().create<NegOp>(x) ? twice(x) : x)",
+        ):
+            with self.subTest(bad=bad):
+                self.assert_bad(found(bad), "passes/a.cpp", 4)
+        for good in (
+            "b.add(x, b.op<NegOp>(x))",
+            "b.add(b.known(0), twice(x))",
+            "{half(b, x), twice(x)}",
+            "g(b.add(x, x), [&](Value v) { return twice(v); })",
+            "b.add(x, y) // b.add(twice(x), twice(y))",
+            'g("b.add(x, x)", twice(x))',
+        ):
+            with self.subTest(good=good):
+                self.assertEqual(found(good), [])
+
     def test_leftovers(self):
         for word in ("TO" + "DO", "FIX" + "ME", "XX" + "X"):
             self.assert_bad(self.findings({"tools/a.cpp": f"\n// {word}: later\n"}), "tools/a.cpp", 2)

@@ -12,7 +12,8 @@ template <typename OpT> static Results unary(N &n) { return {n.op<OpT>(n.in(0))}
 static Value wherePositive(N &n, Value x, Value other) { return n.select(n.compareTo(Predicate::gt, x, 0), x, other); }
 /// alpha * (e^(x / scale) - 1) where x <= 0, else 0, without overflow; NaN for NaN.
 static Value expLinear(N &n, Value x, double alpha, double scale) {
-  Value negative = n.select(n.compareTo(Predicate::gt, x, 0), n.splatLike(x, 0), x);
+  Value none = n.splatLike(x, 0);
+  Value negative = n.select(n.compareTo(Predicate::gt, x, 0), none, x);
   Value e = n.op<ExpOp>(scale == 1 ? negative : n.scale(negative, 1 / scale));
   return n.scale(n.addConst(e, -1), alpha);
 }
@@ -41,8 +42,10 @@ static Results importThresholdedRelu(N &n) { return {above(n, n.in(0), n.number(
 static Results importShrink(N &n) {
   Value x = n.in(0);
   double bias = n.number("bias", 0), lambda = n.number("lambd", 0.5);
-  Value high = n.keepWhere(n.compareTo(Predicate::gt, x, lambda), n.addConst(x, -bias));
-  return {n.select(n.compareTo(Predicate::lt, x, -lambda), n.addConst(x, bias), high)};
+  Value high = n.addConst(x, -bias);
+  high = n.keepWhere(n.compareTo(Predicate::gt, x, lambda), high);
+  Value low = n.addConst(x, bias);
+  return {n.select(n.compareTo(Predicate::lt, x, -lambda), low, high)};
 }
 
 static Results importGelu(N &n) {
@@ -55,7 +58,8 @@ static Results importGelu(N &n) {
 /// max(0, min(1, alpha * x + beta)). Its gradient at 0 and 1 is zero, as in PyTorch; that of Clip is not.
 static Value hardSigmoid(N &n, Value x, double alpha, double beta) {
   Value line = n.op<ReluOp>(n.addConst(n.scale(x, alpha), beta));
-  return n.select(n.compareTo(Predicate::ge, line, 1), n.splatLike(x, 1), line);
+  Value one = n.splatLike(x, 1);
+  return n.select(n.compareTo(Predicate::ge, line, 1), one, line);
 }
 static Results importHardSigmoid(N &n) {
   return {hardSigmoid(n, n.in(0), n.number("alpha", 0.2f), n.number("beta", 0.5))};
@@ -96,7 +100,8 @@ template <typename OpT> static Results flattened(N &n) {
 /// One at the first maximum along an axis, else zero.
 static Value hardmax(N &n, Value x, int64_t axis) {
   Value best = n.op<ArgMaxOp>(x, axis, false);
-  Value hit = n.compare(Predicate::eq, n.iota(shapeOf(x), axis), n.broadcastAlong(best, shapeOf(x), {axis}));
+  Value place = n.broadcastAlong(best, shapeOf(x), {axis});
+  Value hit = n.compare(Predicate::eq, n.iota(shapeOf(x), axis), place);
   return n.cast(hit, n.elementOf(x));
 }
 static Results importHardmax(N &n) { return {hardmax(n, n.in(0), n.axisAttr(-1, n.rankOf(n.in(0))))}; }

@@ -56,7 +56,8 @@ struct Lengths {
 
 static Value biasWhere(N &n, Value allowed, Type element) {
   auto shape = shapeOf(allowed);
-  return n.select(allowed, n.splatOf(shape, element, 0), n.splatOf(shape, element, minusInfinity));
+  Value hidden = n.splatOf(shape, element, minusInfinity);
+  return n.select(allowed, n.splatOf(shape, element, 0), hidden);
 }
 
 /// The position of each query minus that of each key, [batch or 1, 1, queries, keys].
@@ -66,7 +67,7 @@ static Value distance(N &n, const Lengths &l) {
   bool perBatch = lengths && !n.has(4);
   if (perBatch)
     shape[0] = l.batch;
-  Value result = n.sub(n.iota(shape, 2), n.iota(shape, 3));
+  Value key = n.iota(shape, 3), result = n.sub(n.iota(shape, 2), key);
   if (!perBatch)
     return l.past ? n.addConst(result, l.past) : result;
   return n.add(result, n.addConst(n.broadcast(n.cast(lengths, n.i64()), shape, {0}), -l.queries));
@@ -102,7 +103,8 @@ static Bias biasOf(N &n, const Lengths &l, Type element) {
     add(biasWhere(n, n.compareTo(Predicate::ge, distance(n, l), -(double)right), element), true);
   if (Value lengths = n.maybe(6)) {
     Shape shape{l.batch, 1, 1, l.keys};
-    Value valid = n.compare(Predicate::lt, n.iota(shape, 3), n.broadcast(n.cast(lengths, n.i64()), shape, {0}));
+    Value count = n.broadcast(n.cast(lengths, n.i64()), shape, {0});
+    Value valid = n.compare(Predicate::lt, n.iota(shape, 3), count);
     add(biasWhere(n, valid, element), true);
   }
   return bias;
@@ -182,7 +184,8 @@ Value divisi::compiler::rotated(N &n, Value x, Value cosine, Value sine, int64_t
   Value cos = n.broadcastTo(cosine, part), sin = n.broadcastTo(sine, part);
   Shape steps{1, 1, 1, interleaved ? 2 : 1};
   Value a = n.slice(x, {0, 0, 0, 0}, part, steps), b = n.slice(x, {0, 0, 0, interleaved ? 1 : half}, part, steps);
-  Value real = n.sub(n.mul(cos, a), n.mul(sin, b)), imaginary = n.add(n.mul(sin, a), n.mul(cos, b));
+  Value sinOfB = n.mul(sin, b), real = n.sub(n.mul(cos, a), sinOfB);
+  Value cosOfB = n.mul(cos, b), imaginary = n.add(n.mul(sin, a), cosOfB);
   Shape whole{shape[0], shape[1], shape[2], size}, unit = part;
   unit.push_back(1);
   Value turned = interleaved
@@ -198,7 +201,8 @@ static Results importRotaryEmbedding(N &n) {
     fail("its input ", shapeText(shape), " has neither three dimensions nor four");
   int64_t given = n.integer("rotary_embedding_dim", 0), size = given ? given : shape[3];
   auto cache = [&](int64_t index) { return rotation(n, n.in(index), shape[0], shape[2], size / 2); };
-  Value y = rotated(n, x, cache(1), cache(2), size, n.integer("interleaved", 0));
+  Value sines = cache(2), cosines = cache(1);
+  Value y = rotated(n, x, cosines, sines, size, n.integer("interleaved", 0));
   return {n.rankOf(n.in(0)) == 3 ? mergeHeads(n, y) : y};
 }
 

@@ -226,18 +226,22 @@ static Value reduced(N &n, const Bags &bags) {
   }
   n.limit(bags.begin, 0, rows + 1);
   n.limit(bags.end, 0, rows + 1);
-  if (count > 1) // bags in their order do not overlap
-    n.limit(n.sub(n.sliceDim(bags.begin, 0, 1, count - 1), n.sliceDim(bags.end, 0, 0, count - 1)), 0, rows + 1);
+  if (count > 1) { // bags in their order do not overlap
+    Value ends = n.sliceDim(bags.end, 0, 0, count - 1);
+    n.limit(n.sub(n.sliceDim(bags.begin, 0, 1, count - 1), ends), 0, rows + 1);
+  }
   Value begin = n.cast(bags.begin, n.i64()), end = n.cast(bags.end, n.i64());
   Shape table{count, rows}, result{count, width};
   Value position = n.iota(table, 1);
-  Value inside = n.both(n.compare(Predicate::ge, position, n.broadcast(begin, table, {0})),
-                        n.compare(Predicate::lt, position, n.broadcast(end, table, {0})));
+  Value isBefore = n.compare(Predicate::lt, position, n.broadcast(end, table, {0}));
+  Value inside = n.both(n.compare(Predicate::ge, position, n.broadcast(begin, table, {0})), isBefore);
   if (bags.mode == Mode::max) {
     Shape all{count, rows, width};
     Value least = n.splatOf(all, n.elementOf(bags.rows), -std::numeric_limits<double>::infinity());
-    Value x = n.select(n.broadcast(inside, all, {0, 1}), n.broadcast(bags.rows, all, {1, 2}), least);
-    return n.keepWhere(n.broadcast(n.compare(Predicate::lt, begin, end), result, {0}), n.reduceMax(x, {1}));
+    Value rows = n.broadcast(bags.rows, all, {1, 2});
+    Value x = n.select(n.broadcast(inside, all, {0, 1}), rows, least);
+    Value most = n.reduceMax(x, {1});
+    return n.keepWhere(n.broadcast(n.compare(Predicate::lt, begin, end), result, {0}), most);
   }
   // The bag of each row; rows outside of all bags are added to one more, which is left out.
   Value bag = n.reduceSum(n.keepWhere(inside, n.addConst(n.iota(table, 0), -(double)count)), {0});
@@ -246,7 +250,8 @@ static Value reduced(N &n, const Bags &bags) {
   sums = n.sliceDim(sums, 0, 0, count);
   if (bags.mode == Mode::sum)
     return sums;
-  Value size = n.op<MaxOp>(n.sub(end, begin), n.splatLike(begin, 1));
+  Value one = n.splatLike(begin, 1);
+  Value size = n.op<MaxOp>(n.sub(end, begin), one);
   return n.div(sums, n.broadcast(n.cast(size, n.elementOf(sums)), result, {0}));
 }
 

@@ -18,7 +18,8 @@ static Value runningAverage(N &n, Value old, Value batch, double momentum) {
   auto *argument = n.model.signature().find(old);
   bool isBuffer = argument && argument->role == Signature::Role::buffer;
   Value from = isBuffer && n.model.renewed(old) ? n.model.renewed(old) : old;
-  Value next = n.add(n.scale(from, momentum), n.scale(n.cast(batch, n.elementOf(old)), 1 - momentum));
+  Value added = n.scale(n.cast(batch, n.elementOf(old)), 1 - momentum);
+  Value next = n.add(n.scale(from, momentum), added);
   if (isBuffer)
     n.model.renewed(old) = next;
   return next;
@@ -27,7 +28,8 @@ static Value runningAverage(N &n, Value old, Value batch, double momentum) {
 /// (x - mean) / sqrt(variance + epsilon) * scale + bias with given statistics.
 static Value inference(N &n, Value x, double epsilon) {
   auto channel = [&](Value v) { return n.along(v, shapeOf(x), 1); };
-  Value scale = n.mul(n.cast(n.in(1), n.elementOf(n.in(4))), n.op<RsqrtOp>(n.addConst(n.in(4), epsilon)));
+  Value inverse = n.op<RsqrtOp>(n.addConst(n.in(4), epsilon));
+  Value scale = n.mul(n.cast(n.in(1), n.elementOf(n.in(4))), inverse);
   Value centered = n.sub(x, n.cast(channel(n.in(3)), n.elementOf(x)));
   Value scaled = n.mul(centered, n.cast(channel(scale), n.elementOf(x)));
   return n.add(scaled, n.cast(channel(n.in(2)), n.elementOf(x)));

@@ -39,7 +39,8 @@ static Results importEyeLike(N &n) {
   if (n.rankOf(x) != 2)
     fail("its input ", shapeText(shapeOf(x)), " is not a matrix");
   int64_t k = std::clamp(n.integer("k", 0), -maxElements, maxElements);
-  Value diagonal = n.compare(Predicate::eq, n.iota(shapeOf(x), 1), n.addConst(n.iota(shapeOf(x), 0), k));
+  Value place = n.addConst(n.iota(shapeOf(x), 0), k);
+  Value diagonal = n.compare(Predicate::eq, n.iota(shapeOf(x), 1), place);
   return {n.cast(diagonal, n.elementAttr("dtype", n.elementOf(x)))};
 }
 
@@ -61,7 +62,8 @@ static Results importRange(N &n) {
   Shape shape{std::max<int64_t>(0, (int64_t)count)};
   Value index = n.cast(n.iota(shape, 0), element);
   auto scalar = [&](Value v) { return n.broadcast(n.reshape(v, {}), shape, {}); };
-  return {n.add(scalar(start), n.mul(index, scalar(delta)))};
+  Value offset = n.mul(index, scalar(delta));
+  return {n.add(scalar(start), offset)};
 }
 
 /// The indices of the nonzero elements of a known value.

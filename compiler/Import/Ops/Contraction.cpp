@@ -49,7 +49,8 @@ static Value batchMatmul(CheckedBuilder &b, Value lhs, Value rhs) {
     Shape shape = withMatrix(batch, shapeOf(x).take_back(2));
     return shapeOf(x) == ArrayRef<int64_t>(shape) ? x : b.broadcastTo(x, shape);
   };
-  return matmulOf(b, widen(lhs), widen(rhs));
+  Value wideRhs = widen(rhs);
+  return matmulOf(b, widen(lhs), wideRhs);
 }
 
 Value divisi::compiler::generalMatmul(CheckedBuilder &b, Value lhs, Value rhs) {

@@ -163,7 +163,8 @@ static Results importCol2Im(N &n) {
   llvm::append_range(result, image);
   llvm::append_range(filter, block);
   // Filter i of each channel is one at element i of the block.
-  Value entry = n.iota({shape[1], size}, 1), own = n.op<RemOp>(n.iota({shape[1], size}, 0), n.splatLike(entry, size));
+  Value entry = n.iota({shape[1], size}, 1), divisor = n.splatLike(entry, size);
+  Value own = n.op<RemOp>(n.iota({shape[1], size}, 0), divisor);
   Value picks = n.reshape(n.cast(n.compare(Predicate::eq, entry, own), n.elementOf(x)), filter);
   Shape low(pads.begin(), pads.begin() + count), high(pads.begin() + count, pads.end());
   return {n.op<ConvInputGradOp>(n.type(result, n.elementOf(x)), n.reshape(x, parted), picks, strides, dilations, low,

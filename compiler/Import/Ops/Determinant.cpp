@@ -24,7 +24,8 @@ static Results importDet(N &n) {
   for (int64_t left = size; left > 0; --left) {
     Value column = n.reshape(n.sliceDim(rest, 2, 0, 1), {count, left});
     Value largest = n.op<ArgMaxOp>(n.op<AbsOp>(column), 1, false); // [count]
-    Value chosen = n.compare(Predicate::eq, n.iota({count, left}, 1), n.broadcast(largest, {count, left}, {0}));
+    Value place = n.broadcast(largest, {count, left}, {0});
+    Value chosen = n.compare(Predicate::eq, n.iota({count, left}, 1), place);
     Value row = n.reduceSum(n.keepWhere(n.broadcast(chosen, {count, left, left}, {0, 1}), rest), {1}); // [count, left]
     Value pivot = n.reshape(n.sliceDim(row, 1, 0, 1), {count});
     Value first = n.compareTo(Predicate::eq, largest, 0);
@@ -35,11 +36,14 @@ static Results importDet(N &n) {
     Shape smaller{count, left - 1, left - 1};
     auto last = [&](Value y, int64_t dim) { return n.sliceDim(y, dim, 1, left - 1); };
     Value top = n.broadcast(n.reshape(n.sliceDim(rest, 1, 0, 1), {count, left}), {count, left - 1, left}, {0, 2});
-    Value others = n.select(n.broadcast(last(chosen, 1), {count, left - 1, left}, {0, 1}), top, last(rest, 1));
+    Value below = last(rest, 1);
+    Value others = n.select(n.broadcast(last(chosen, 1), {count, left - 1, left}, {0, 1}), top, below);
     Value isZero = n.compareTo(Predicate::eq, pivot, 0);
-    Value by = n.div(n.reshape(n.sliceDim(others, 2, 0, 1), {count, left - 1}),
-                     n.broadcast(n.select(isZero, n.splatLike(pivot, 1), pivot), {count, left - 1}, {0}));
-    rest = n.sub(last(others, 2), n.mul(n.broadcast(by, smaller, {0, 1}), n.broadcast(last(row, 1), smaller, {0, 2})));
+    Value divisor = n.broadcast(n.select(isZero, n.splatLike(pivot, 1), pivot), {count, left - 1}, {0});
+    Value by = n.div(n.reshape(n.sliceDim(others, 2, 0, 1), {count, left - 1}), divisor);
+    Value across = n.broadcast(last(row, 1), smaller, {0, 2});
+    Value product = n.mul(n.broadcast(by, smaller, {0, 1}), across);
+    rest = n.sub(last(others, 2), product);
   }
   return {n.reshape(product, shape)};
 }

@@ -51,7 +51,8 @@ static void takeDiagonals(B &b, Labelled &x) {
       auto shape = shapeOf(x.value);
       if (shape[i] != shape[j])
         fail("a repeated label names dimensions of sizes ", shape[i], " and ", shape[j]);
-      Value same = b.compare(Predicate::eq, b.iota(shape, i), b.iota(shape, j));
+      Value place = b.iota(shape, j);
+      Value same = b.compare(Predicate::eq, b.iota(shape, i), place);
       x.value = b.reduceSum(b.keepWhere(same, x.value), {(int64_t)j});
       x.labels.erase(x.labels.begin() + j);
     }
@@ -113,7 +114,8 @@ static Labelled outerProduct(B &b, const Labelled &x, const Labelled &y, const C
       dims.push_back(llvm::find(labels, label) - labels.begin());
     return b.broadcast(ordered(b, t, own), shape, dims);
   };
-  return {b.mul(widen(x, joined(classes.batch, classes.left)), widen(y, joined(classes.batch, classes.right))), labels};
+  Value right = widen(y, joined(classes.batch, classes.right));
+  return {b.mul(widen(x, joined(classes.batch, classes.left)), right), labels};
 }
 
 /// One batched matmul. An operand is transposed by a flag if only its last two dimensions are exchanged.

@@ -45,7 +45,8 @@ static Results clip(N &n, Value x, Value low, Value high) {
 
 static Results importClip(N &n) {
   Value x = n.in(0);
-  return clip(n, x, clipBound(n, 1, x), clipBound(n, 2, x));
+  Value high = clipBound(n, 2, x);
+  return clip(n, x, clipBound(n, 1, x), high);
 }
 /// Before opset 11, the bounds were attributes.
 static Results importClip6(N &n) {
@@ -86,7 +87,8 @@ template <typename OpT, typename ArgT> static Results reduced(N &n) {
   if (dims.size() == 1 && n.isFloat(x) && shapeOf(x)[dims[0]] > 0 && !n.model.options.forwardOnly &&
       (call.starts_with("aten.max.dim") || call.starts_with("aten.min.dim"))) {
     Value first = n.op<ArgT>(x, dims[0], false);
-    Value isFirst = n.compare(Predicate::eq, n.iota(shapeOf(x), dims[0]), n.broadcastAlong(first, shapeOf(x), dims));
+    Value place = n.broadcastAlong(first, shapeOf(x), dims);
+    Value isFirst = n.compare(Predicate::eq, n.iota(shapeOf(x), dims[0]), place);
     result = n.op<StraightThroughOp>(n.reduceSum(n.keepWhere(isFirst, x), dims), result);
   }
   return {n.integer("keepdims", 1) ? n.keepDims(result, shapeOf(x), dims) : result};

@@ -51,13 +51,16 @@ static Value activated(N &n, Value x, double alpha, double beta) {
     return n.op<TanhOp>(x);
   if (name == "Sigmoid")
     return n.op<SigmoidOp>(x);
-  if (name == "LeakyRelu")
-    return n.select(n.compareTo(Predicate::gt, x, 0), x, n.scale(x, alpha));
+  if (name == "LeakyRelu") {
+    Value scaled = n.scale(x, alpha);
+    return n.select(n.compareTo(Predicate::gt, x, 0), x, scaled);
+  }
   if (name == "Clip")
-    return n.clamp(x, n.splatLike(x, alpha), n.splatLike(x, beta));
+    return n.clamp(x, alpha, beta);
   if (name == "HardSigmoid") {
     Value line = n.op<ReluOp>(n.addConst(n.scale(x, alpha), beta));
-    return n.select(n.compareTo(Predicate::ge, line, 1), n.splatLike(x, 1), line);
+    Value one = n.splatLike(x, 1);
+    return n.select(n.compareTo(Predicate::ge, line, 1), one, line);
   }
   fail("activation '", name, "' is not known");
 }

@@ -26,7 +26,8 @@ static void addBias(N &n, Heads &h, Value more) { h.bias = h.bias ? n.binary<Add
 static void mask(N &n, Heads &h, Value allowed, double otherwise) {
   auto shape = shapeOf(allowed);
   Type element = n.elementOf(h.q);
-  addBias(n, h, n.select(allowed, n.splatOf(shape, element, 0), n.splatOf(shape, element, otherwise)));
+  Value hidden = n.splatOf(shape, element, otherwise);
+  addBias(n, h, n.select(allowed, n.splatOf(shape, element, 0), hidden));
 }
 
 /// A mask of whole numbers: [batch] has lengths, [2 * batch] ends and then starts, [batch, keys] and
@@ -74,7 +75,8 @@ static Value attend(N &n, Heads &h) {
     fail("queries ", shapeText(q), ", keys ", shapeText(k), " and values ", shapeText(v), " do not fit together");
   if (n.integer("unidirectional", 0)) {
     Shape square{1, 1, q[2], k[2]};
-    Value distance = n.sub(n.addConst(n.iota(square, 2), (double)(k[2] - q[2])), n.iota(square, 3));
+    Value key = n.iota(square, 3);
+    Value distance = n.sub(n.addConst(n.iota(square, 2), (double)(k[2] - q[2])), key);
     mask(n, h, n.compareTo(Predicate::ge, distance, 0), -std::numeric_limits<double>::infinity());
   }
   double scale = n.number("scale", 0);
@@ -113,7 +115,8 @@ static Results importAttention(N &n) {
     if (n.rankOf(past) != 5 || shapeOf(past)[0] != 2)
       fail("its past ", shapeText(shapeOf(past)), " is not that of keys and values");
     auto half = [&](int64_t i) { return n.reshape(n.sliceDim(past, 0, i, 1), shapeOf(past).drop_front()); };
-    addPast(n, h, half(0), half(1));
+    Value values = half(1);
+    addPast(n, h, half(0), values);
   }
   if (n.has(3))
     addMask(n, h, n.in(3));
@@ -197,15 +200,17 @@ static Results importRotaryEmbedding(N &n) {
   if (!areHeads)
     x = splitHeads(n, x, given ? given : shapeOf(x)[2] / (2 * half));
   int64_t batch = shapeOf(x)[0], length = shapeOf(x)[2];
-  if (tensorType(positions).getNumElements() == 1 && batch * length != 1)
-    positions = n.add(n.broadcast(n.reshape(positions, {}), {1, length}, {}), n.iota({1, length}, 1));
-  else if (shapeOf(positions) != ArrayRef<int64_t>({batch, length}))
+  if (tensorType(positions).getNumElements() == 1 && batch * length != 1) {
+    Value offsets = n.iota({1, length}, 1);
+    positions = n.add(n.broadcast(n.reshape(positions, {}), {1, length}, {}), offsets);
+  } else if (shapeOf(positions) != ArrayRef<int64_t>({batch, length}))
     fail("its positions ", shapeText(shapeOf(positions)), " do not fit ", batch, " sequences of ", length);
   auto look = [&](Value cache) {
     Value rows = n.gather(cache, n.index(positions, shapeOf(cache)[0]), 0);
     return n.reshape(rows, {shapeOf(positions)[0], 1, length, half});
   };
-  Value y = rotated(n, x, look(cosine), look(sine), 2 * half, n.integer("interleaved", 0));
+  Value sines = look(sine), cosines = look(cosine);
+  Value y = rotated(n, x, cosines, sines, 2 * half, n.integer("interleaved", 0));
   return {areHeads ? y : mergeHeads(n, y)};
 }
 

@@ -155,10 +155,13 @@ static Results importOneHot(N &n) {
   shape.insert(shape.begin() + axis, depth);
   checkedElements(shape);
   indices = n.cast(indices, n.i64());
-  indices = n.select(n.compareTo(Predicate::lt, indices, 0), n.addConst(indices, depth), indices);
-  Value hit = n.compare(Predicate::eq, n.iota(shape, axis), n.broadcastAlong(indices, shape, {axis}));
+  Value fromEnd = n.addConst(indices, depth);
+  indices = n.select(n.compareTo(Predicate::lt, indices, 0), fromEnd, indices);
+  Value place = n.broadcastAlong(indices, shape, {axis});
+  Value hit = n.compare(Predicate::eq, n.iota(shape, axis), place);
   auto entry = [&](int64_t i) { return n.broadcastTo(n.sliceDim(values, 0, i, 1), shape); };
-  return {n.select(hit, entry(1), entry(0))};
+  Value off = entry(0);
+  return {n.select(hit, entry(1), off)};
 }
 
 static Results importTopK(N &n) {

@@ -60,8 +60,10 @@ static Results importLinearAttention(N &n) {
     Value key = n.transpose(at(k), {0, 1, 3, 2}), value = at(v);
     if (decays)
       state = n.binary<MulOp>(state, n.transpose(at(factor), {0, 1, 3, 2}));
-    if (corrects)
-      value = n.binary<MulOp>(at(beta), n.sub(value, n.matmul(at(k), state)));
+    if (corrects) {
+      Value error = n.sub(value, n.matmul(at(k), state));
+      value = n.binary<MulOp>(at(beta), error);
+    }
     state = n.add(state, n.matmul(key, value));
     Value query = n.reshape(at(q), {batch, heads, queryHeads / heads, keys});
     outputs.push_back(n.reshape(n.matmul(query, state), {batch, 1, queryHeads * values}));

@@ -24,7 +24,7 @@ static Labels readLabels(N &n, Value scores) {
     fail("labels of shape ", shapeText(shapeOf(labels)), " do not fit scores of shape ", shapeText(shape));
   int64_t classes = shape[1], ignored = n.integer("ignore_index", -100);
   labels = n.labels(labels, classes, ignored);
-  Value valid = n.both(n.compareTo(Predicate::ge, labels, 0), n.compareTo(Predicate::lt, labels, classes));
+  Value valid = n.isWithin(labels, 0, classes);
   return {labels, valid};
 }
 
@@ -59,8 +59,10 @@ static Value reduced(N &n, Value each, const Labels &l, Value logits = {}) {
   Value weights = weightsOf(n, l, classWeights, n.elementOf(each));
   if (classWeights)
     each = n.mul(each, weights);
-  if (double smoothing = logits ? smoothingOf(n) : 0; smoothing > 0)
-    each = n.add(n.scale(each, 1 - smoothing), n.scale(lossOfAllClasses(n, logits, l, classWeights), smoothing));
+  if (double smoothing = logits ? smoothingOf(n) : 0; smoothing > 0) {
+    Value ofAll = n.scale(lossOfAllClasses(n, logits, l, classWeights), smoothing);
+    each = n.add(n.scale(each, 1 - smoothing), ofAll);
+  }
   std::string reduction = n.text("reduction", "mean");
   if (reduction == "none")
     return each;
@@ -68,7 +70,8 @@ static Value reduced(N &n, Value each, const Labels &l, Value logits = {}) {
     return n.sumAll(each);
   if (reduction != "mean")
     fail("reduction '", reduction, "' is not known");
-  return n.div(n.sumAll(each), n.sumAll(weights));
+  Value total = n.sumAll(weights);
+  return n.div(n.sumAll(each), total);
 }
 
 static Value crossEntropy(N &n, Value logits, const Labels &l) {

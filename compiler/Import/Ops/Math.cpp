@@ -44,7 +44,8 @@ static Results importLog(N &n) {
     return {log};
   // log1p(v) = log(u) * v / (u - 1), where u is v + 1 as it is rounded (W. Kahan; Higham, Accuracy and Stability of
   // Numerical Algorithms, section 1.14.1). The gradient is that of the logarithm, which loses nothing.
-  Value exact = n.div(n.mul(log, small), n.addConst(x, -1));
+  Value rounded = n.addConst(x, -1);
+  Value exact = n.div(n.mul(log, small), rounded);
   Value value = n.select(n.compareTo(Predicate::eq, x, 1), small, exact);
   return {n.op<StraightThroughOp>(log, n.select(n.compareTo(Predicate::gt, small, 1), log, value))};
 }
@@ -58,7 +59,8 @@ static Results importSub(N &n) {
   if (!exp || !isOne(sub.getRhs()))
     return {difference};
   Value x = exp.getX(), t = n.op<TanhOp>(n.scale(x, 0.5));
-  Value exact = n.div(n.scale(t, 2), n.addConst(n.neg(t), 1));
+  Value divisor = n.addConst(n.neg(t), 1);
+  Value exact = n.div(n.scale(t, 2), divisor);
   Value isSmall = n.compareTo(Predicate::lt, n.op<AbsOp>(x), 1);
   return {n.op<StraightThroughOp>(difference, n.select(isSmall, exact, difference))};
 }
@@ -97,7 +99,8 @@ static Results importPow(N &n) {
   if (n.isFloat(x))
     return {n.binary<PowOp>(x, n.cast(y, element))};
   Type wide = n.getBuilder().getF64Type();
-  return {n.cast(n.binary<PowOp>(n.cast(x, wide), n.cast(y, wide)), element)};
+  Value exponent = n.cast(y, wide);
+  return {n.cast(n.binary<PowOp>(n.cast(x, wide), exponent), element)};
 }
 
 /// The remainder of integers has the divisor's sign; with fmod, the dividend's.
@@ -107,7 +110,8 @@ static Results importMod(N &n) {
   auto type = dyn_cast<IntegerType>(n.elementOf(r));
   if (n.integer("fmod", 0) || (type && type.isUnsigned()))
     return {r};
-  Value differs = n.op<XorOp>(n.compareTo(Predicate::lt, r, 0), n.compareTo(Predicate::lt, divisor, 0));
+  Value below = n.compareTo(Predicate::lt, divisor, 0);
+  Value differs = n.op<XorOp>(n.compareTo(Predicate::lt, r, 0), below);
   Value fix = n.both(n.compareTo(Predicate::ne, r, 0), differs);
   return {n.select(fix, n.add(r, divisor), r)};
 }

@@ -92,7 +92,8 @@ static Results importInstanceNormalization(N &n) {
   if (n.rankOf(x) < 3)
     fail("its input ", shapeText(shapeOf(x)), " has no spatial dimensions");
   Value y = groupNormalized(n, x, shapeOf(x)[1], n.number("epsilon", 1e-5f));
-  return {n.add(n.mul(y, perChannel(n, n.in(1), x)), perChannel(n, n.in(2), x))};
+  Value bias = perChannel(n, n.in(2), x);
+  return {n.add(n.mul(y, perChannel(n, n.in(1), x)), bias)};
 }
 
 /// Opset 18 has scale and bias for each group, later opsets for each channel.
@@ -106,7 +107,8 @@ static Results importGroupNormalization(N &n) {
       v = n.reshape(n.broadcast(v, {groups, shapeOf(x)[1] / groups}, {0}), {shapeOf(x)[1]});
     return perChannel(n, v, x);
   };
-  return {n.cast(n.add(n.mul(y, channels(n.in(1))), channels(n.in(2))), element)};
+  Value bias = channels(n.in(2));
+  return {n.cast(n.add(n.mul(y, channels(n.in(1))), bias), element)};
 }
 
 //===- Others -------------------------------------------------------------===//
@@ -119,7 +121,8 @@ static Results importLpNormalization(N &n) {
   Value norm = p == 1 ? n.reduceSum(n.op<AbsOp>(x), {axis}) : n.length(n.reduceSum(n.mul(x, x), {axis}));
   Value all = n.broadcastAlong(norm, shapeOf(x), {axis});
   Value zero = n.compareTo(Predicate::eq, all, 0);
-  return {n.select(zero, n.splatLike(x, 0), n.div(x, n.select(zero, n.splatLike(x, 1), all)))};
+  Value scaled = n.div(x, n.select(zero, n.splatLike(x, 1), all));
+  return {n.select(zero, n.splatLike(x, 0), scaled)};
 }
 
 static Results importMeanVarianceNormalization(N &n) {

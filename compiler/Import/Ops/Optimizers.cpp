@@ -63,11 +63,14 @@ static Results importAdam(N &n) {
   double alpha = n.number("alpha", 0.9f), beta = n.number("beta", 0.999f);
   return updateAll(n, 2, [&](const Updated &u) -> SmallVector<Value> {
     Value g = regularized(n, u), step = spread(n, n.in(1), u.x), rate = spread(n, n.in(0), u.x);
-    Value mean = n.add(n.scale(u.states[0], alpha), n.scale(g, 1 - alpha));
-    Value square = n.add(n.scale(u.states[1], beta), n.scale(n.mul(g, g), 1 - beta));
+    Value added = n.scale(g, 1 - alpha);
+    Value mean = n.add(n.scale(u.states[0], alpha), added);
+    Value addedSquare = n.scale(n.mul(g, g), 1 - beta);
+    Value square = n.add(n.scale(u.states[1], beta), addedSquare);
     auto missing = [&](double by) { return n.addConst(n.neg(n.op<PowOp>(n.splatLike(step, by), step)), 1); };
     Value first = n.compareTo(Predicate::le, step, 0), one = n.splatLike(step, 1);
-    Value correction = n.div(n.op<SqrtOp>(n.select(first, one, missing(beta))), n.select(first, one, missing(alpha)));
+    Value ofMean = n.select(first, one, missing(alpha));
+    Value correction = n.div(n.op<SqrtOp>(n.select(first, one, missing(beta))), ofMean);
     Value divisor = n.addConst(n.op<SqrtOp>(square), n.number("epsilon", 1e-6f));
     Value x = n.sub(u.x, n.div(n.mul(n.mul(rate, correction), mean), divisor));
     return {n.scale(x, 1 - n.number("norm_coefficient_post", 0)), mean, square};
@@ -81,8 +84,10 @@ static Results importMomentum(N &n) {
     fail("mode '", mode, "' is neither standard nor nesterov");
   return updateAll(n, 1, [&](const Updated &u) -> SmallVector<Value> {
     Value g = regularized(n, u), step = spread(n, n.in(1), u.x), rate = spread(n, n.in(0), u.x);
-    Value weight = n.select(n.compareTo(Predicate::gt, step, 0), n.splatLike(g, beta), n.splatLike(g, 1));
-    Value velocity = n.add(n.scale(u.states[0], alpha), n.mul(weight, g));
+    Value one = n.splatLike(g, 1), decay = n.splatLike(g, beta);
+    Value weight = n.select(n.compareTo(Predicate::gt, step, 0), decay, one);
+    Value added = n.mul(weight, g);
+    Value velocity = n.add(n.scale(u.states[0], alpha), added);
     Value direction = mode == "standard" ? velocity : n.add(g, n.scale(velocity, alpha));
     return {n.sub(u.x, n.mul(rate, direction)), velocity};
   });

@@ -37,14 +37,17 @@ static Value flatIndex(N &n, Value x, Value position, const Window &w, bool colu
   int64_t rank = shape.size(), inner = 1, plane = llvm::product_of(from.drop_front(2)),
           stride = columnMajor ? 1 : plane;
   position = n.cast(position, n.i64());
-  Value flat = n.add(n.scale(n.iota(shape, 0), from[1] * plane), n.scale(n.iota(shape, 1), plane));
+  Value channel = n.scale(n.iota(shape, 1), plane);
+  Value flat = n.add(n.scale(n.iota(shape, 0), from[1] * plane), channel);
   for (int64_t d : dimRange(2, rank))
     inner *= w.kernel[d - 2];
   for (int64_t d : dimRange(2, rank)) {
     size_t s = d - 2;
     inner /= w.kernel[s];
-    Value within = n.op<RemOp>(n.div(position, n.splatLike(position, inner)), n.splatLike(position, w.kernel[s]));
-    Value at = n.addConst(n.add(n.scale(n.iota(shape, d), w.strides[s]), n.scale(within, w.dilations[s])), -w.low[s]);
+    Value size = n.splatLike(position, w.kernel[s]);
+    Value within = n.op<RemOp>(n.div(position, n.splatLike(position, inner)), size);
+    Value moved = n.scale(within, w.dilations[s]);
+    Value at = n.addConst(n.add(n.scale(n.iota(shape, d), w.strides[s]), moved), -w.low[s]);
     stride = columnMajor ? stride : stride / from[d];
     flat = n.add(flat, n.scale(at, stride));
     stride = columnMajor ? stride * from[d] : stride;

@@ -50,7 +50,7 @@ static Value spread(N &n, Value value, CheckedBuilder::Dims shape, int64_t axis,
 
 /// Rounded, with the zero point added: where the type cannot hold it, the nearest number that it holds.
 static Value saturated(N &n, Value rounded, Range range) {
-  return n.clamp(rounded, n.splatLike(rounded, range.low), n.splatLike(rounded, range.high));
+  return n.clamp(rounded, range.low, range.high);
 }
 
 //===- QuantizeLinear, DequantizeLinear -----------------------------------===//
@@ -65,7 +65,8 @@ static Results importQuantizeLinear(N &n) {
   if (!n.isFloat(scale))
     fail("its scale is of the type ", n.elementOf(scale));
   Type wide = n.elementAttr("precision", n.isFloat(x) ? n.elementOf(x) : n.elementOf(scale));
-  Value quotient = n.div(n.cast(x, wide), spread(n, n.cast(scale, wide), shape, axis, block));
+  Value divisor = spread(n, n.cast(scale, wide), shape, axis, block);
+  Value quotient = n.div(n.cast(x, wide), divisor);
   // Zero points are added in single precision, which holds them and their sums exactly.
   Type exact = wide.isF64() ? wide : Type(n.f32());
   Value rounded = n.cast(n.op<RoundOp>(quotient), exact);
@@ -73,7 +74,8 @@ static Results importQuantizeLinear(N &n) {
     rounded = n.add(rounded, spread(n, n.cast(zero, exact), shape, axis, block));
   Value result = n.cast(saturated(n, rounded, range), element);
   if (n.isFloat(x)) { // the gradient passes where the number is in range
-    Value inside = n.both(n.compareTo(Predicate::ge, rounded, range.low), n.compareTo(Predicate::le, rounded, range.high));
+    Value below = n.compareTo(Predicate::le, rounded, range.high);
+    Value inside = n.both(n.compareTo(Predicate::ge, rounded, range.low), below);
     n.model.quantized[result] = n.keepWhere(inside, x);
   }
   return {result};
@@ -92,7 +94,8 @@ static Results importDequantizeLinear(N &n) {
   Value difference = n.cast(x, n.i64());
   if (zero)
     difference = n.sub(difference, spread(n, n.cast(zero, n.i64()), shape, axis, block));
-  Value y = n.mul(n.cast(difference, exact), spread(n, n.cast(scale, exact), shape, axis, block));
+  Value factor = spread(n, n.cast(scale, exact), shape, axis, block);
+  Value y = n.mul(n.cast(difference, exact), factor);
   y = n.cast(y, element);
   auto before = n.model.quantized.find(x);
   if (before == n.model.quantized.end())
@@ -109,10 +112,12 @@ static Results importDynamicQuantizeLinear(N &n) {
   Value none = n.splatOf({}, n.f32(), 0);
   Value high = n.op<MaxOp>(n.reduceMax(x, all), none), low = n.op<MinOp>(n.reduce<ReduceMinOp>(x, all), none);
   Value scale = n.scale(n.sub(high, low), 1.0 / 255);
-  Value divisor = n.select(n.compareTo(Predicate::eq, scale, 0), n.splatLike(scale, 1), scale);
+  Value one = n.splatLike(scale, 1);
+  Value divisor = n.select(n.compareTo(Predicate::eq, scale, 0), one, scale);
   Value zero = saturated(n, n.op<RoundOp>(n.neg(n.div(low, divisor))), {0, 255});
   auto spreadAll = [&](Value v) { return n.broadcast(v, shapeOf(x), {}); };
-  Value y = n.add(n.op<RoundOp>(n.div(x, spreadAll(divisor))), spreadAll(zero));
+  Value zeros = spreadAll(zero);
+  Value y = n.add(n.op<RoundOp>(n.div(x, spreadAll(divisor))), zeros);
   Type element = IntegerType::get(n.getLoc().getContext(), 8, IntegerType::Unsigned);
   return {n.cast(saturated(n, y, {0, 255}), element), scale, n.cast(zero, element)};
 }
@@ -133,7 +138,8 @@ static Value requantized(N &n, Value product, Value a, Value b, Value c, Value z
   Type wide = n.getBuilder().getF64Type();
   auto shape = shapeOf(product);
   auto factor = [&](Value v) { return spread(n, n.cast(v, wide), shape, axis, 0); };
-  Value scaled = n.mul(product, n.div(n.mul(factor(a), factor(b)), factor(c)));
+  Value ofC = factor(c), ofB = factor(b);
+  Value scaled = n.mul(product, n.div(n.mul(factor(a), ofB), ofC));
   Value rounded = n.op<RoundOp>(n.add(scaled, spread(n, n.cast(zero, wide), shape, axis, 0)));
   return n.cast(saturated(n, rounded, rangeOf(n.elementOf(zero))), n.elementOf(zero));
 }

@@ -23,8 +23,8 @@ static Value uniform(N &n, Dims shape, Type element, int64_t draw) {
   auto scalar = n.type({}, n.i64());
   int64_t seed = seeded ? llvm::bit_cast<int64_t>(n.number("seed", 0)) : 0;
   int64_t stream = seeded ? -1 - draw : n.model.dropouts++;
-  return n.op<RandomUniformOp>(n.type(shape, element), n.constant(DenseElementsAttr::get(scalar, seed)),
-                               n.constant(DenseElementsAttr::get(scalar, int64_t(0))), Value(),
+  Value none = n.constant(DenseElementsAttr::get(scalar, int64_t(0)));
+  return n.op<RandomUniformOp>(n.type(shape, element), n.constant(DenseElementsAttr::get(scalar, seed)), none, Value(),
                                n.getBuilder().getI64IntegerAttr(stream), DenseI64ArrayAttr(),
                                seeded ? n.getBuilder().getUnitAttr() : UnitAttr());
 }
@@ -72,7 +72,8 @@ static Results importBernoulli(N &n) {
   if (!n.isFloat(p))
     fail("its probabilities are of the type ", n.elementOf(p));
   Type wide = drawType(n, n.elementOf(p));
-  Value one = n.compare(Predicate::lt, uniform(n, shapeOf(p), wide, 0), n.cast(p, wide));
+  Value bound = n.cast(p, wide);
+  Value one = n.compare(Predicate::lt, uniform(n, shapeOf(p), wide, 0), bound);
   return {n.cast(one, n.elementAttr("dtype", n.elementOf(p)))};
 }
 

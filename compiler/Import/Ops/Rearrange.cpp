@@ -158,7 +158,7 @@ static Results importTrilu(N &n) {
     fail("its input ", shapeText(shapeOf(x)), " is not a matrix");
   k = std::clamp(k, -maxElements, maxElements);
   auto matrix = shapeOf(x).take_back(2);
-  Value offset = n.sub(n.iota(matrix, 1), n.iota(matrix, 0)), bound = n.splatLike(offset, k);
+  Value row = n.iota(matrix, 0), offset = n.sub(n.iota(matrix, 1), row), bound = n.splatLike(offset, k);
   Value kept = n.compare(n.integer("upper", 1) ? Predicate::ge : Predicate::le, offset, bound);
   return {n.keepWhere(n.broadcastTo(kept, shapeOf(x)), x)};
 }

@@ -116,7 +116,7 @@ Value Layer::part(Value stacked, std::initializer_list<int64_t> shape) {
 }
 
 Value Layer::activateGate(int64_t function, Value x) {
-  return activate(function, clip > 0 ? n.clamp(x, n.splatLike(x, -clip), n.splatLike(x, clip)) : x);
+  return activate(function, clip > 0 ? n.clamp(x, -clip, clip) : x);
 }
 
 Value Layer::activate(int64_t function, Value x) {
@@ -138,7 +138,8 @@ Value Layer::products() {
   Value x = n.matmul(inputs, part(n.in(1), {columns, shapeOf(inputs)[1]}), false, true);
   if (n.has(3)) {
     Value both = part(n.in(3), {2 * columns});
-    Value bias = biasOf(n.sliceDim(both, 0, 0, columns), n.sliceDim(both, 0, columns, columns));
+    Value recurrent = n.sliceDim(both, 0, columns, columns);
+    Value bias = biasOf(n.sliceDim(both, 0, 0, columns), recurrent);
     x = n.add(x, n.along(bias, shapeOf(x), 1));
   }
   return n.reshape(x, {batch, steps, columns});
@@ -231,7 +232,8 @@ struct Lstm final : Layer {
     Value z = n.add(product(before.h, weights), x);
     Value i = activateGate(0, sees(gate(z, 0), 0, before.c));
     Value f = coupled ? n.addConst(n.neg(i), 1) : activateGate(0, sees(gate(z, 2), 2, before.c));
-    Value c = n.add(n.mul(f, before.c), n.mul(i, activateGate(1, gate(z, 3))));
+    Value entering = n.mul(i, activateGate(1, gate(z, 3)));
+    Value c = n.add(n.mul(f, before.c), entering);
     Value o = activateGate(0, sees(gate(z, 1), 1, c));
     return {n.mul(o, activate(2, c)), c};
   }
@@ -254,13 +256,16 @@ struct Gru final : Layer {
     if (!linearFirst)
       return n.add(bias, recurrent);
     stateBias = rows(n.sliceDim(recurrent, 0, 2 * hidden, hidden));
-    Value gates = n.add(n.sliceDim(bias, 0, 0, 2 * hidden), n.sliceDim(recurrent, 0, 0, 2 * hidden));
+    Value ofState = n.sliceDim(recurrent, 0, 0, 2 * hidden);
+    Value gates = n.add(n.sliceDim(bias, 0, 0, 2 * hidden), ofState);
     return n.concat({gates, n.sliceDim(bias, 0, 2 * hidden, hidden)}, 0);
   }
 
   State step(Value x, State before) override {
     Value all = product(before.h, linearFirst ? weights : first);
-    Value z = activateGate(0, n.add(gate(all, 0), gate(x, 0))), r = activateGate(0, n.add(gate(all, 1), gate(x, 1)));
+    Value ofInput = gate(x, 0), z = activateGate(0, n.add(gate(all, 0), ofInput));
+    ofInput = gate(x, 1);
+    Value r = activateGate(0, n.add(gate(all, 1), ofInput));
     Value of = linearFirst ? n.mul(r, n.addMaybe(gate(all, 2), stateBias)) : product(n.mul(r, before.h), last);
     Value h = activateGate(1, n.add(of, gate(x, 2)));
     return {n.add(h, n.mul(z, n.sub(before.h, h))), {}};

@@ -50,10 +50,6 @@ static Value reflected(N &n, Value x, double low, double high) {
   return n.addConst(n.select(n.compareTo(Predicate::gt, within, span), back, within), low);
 }
 
-static Value between(N &n, Value x, double low, double high) {
-  return n.clamp(x, n.splatLike(x, low), n.splatLike(x, high));
-}
-
 /// The elements at whole coordinates, one for each spatial dimension, as [batch, places, channels].
 static Value elementsAt(N &n, const Images &images, ArrayRef<Value> at, Padding padding, bool alignCorners) {
   Value inside, flat;
@@ -61,12 +57,13 @@ static Value elementsAt(N &n, const Images &images, ArrayRef<Value> at, Padding 
     Value place = at[d];
     double last = (double)images.spatial[d] - 1;
     if (padding == Padding::zeros) {
-      Value here = n.both(n.compareTo(Predicate::ge, place, 0), n.compareTo(Predicate::le, place, last));
+      Value below = n.compareTo(Predicate::le, place, last);
+      Value here = n.both(n.compareTo(Predicate::ge, place, 0), below);
       inside = inside ? n.both(inside, here) : here;
     }
     if (padding == Padding::reflection)
       place = alignCorners ? reflected(n, place, 0, last) : reflected(n, place, -0.5, last + 0.5);
-    Value index = n.cast(between(n, place, 0, last), n.i64());
+    Value index = n.cast(n.clamp(place, 0, last), n.i64());
     flat = flat ? n.add(n.scale(flat, (double)images.spatial[d]), index) : index;
   }
   int64_t places = shapeOf(flat)[1];
@@ -172,7 +169,7 @@ static Results importGridSample(N &n) {
     place = n.scale(n.addConst(n.reshape(place, {images.batch, places}), 1), (corners ? size - 1 : size) / 2);
     place = corners ? place : n.addConst(place, -0.5);
     if (*how != Mode::cubic && *padding == Padding::border)
-      place = between(n, place, 0, size - 1);
+      place = n.clamp(place, 0, size - 1);
     else if (*how != Mode::cubic && *padding == Padding::reflection)
       place = corners ? reflected(n, place, 0, size - 1) : reflected(n, place, -0.5, size - 0.5);
     at.push_back(place);
@@ -219,11 +216,13 @@ static Results importRoiAlign(N &n) {
       size = n.op<MaxOp>(size, n.splatLike(size, 1));
     Value cell = n.scale(n.broadcast(size, grid, {0}), 1.0 / cells);
     Value within = n.scale(n.addConst(n.iota(grid, 3 + d, element), 0.5), 1.0 / samples);
-    Value place = n.add(n.broadcast(start, grid, {0}), n.mul(cell, n.add(n.iota(grid, 1 + d, element), within)));
+    Value offset = n.mul(cell, n.add(n.iota(grid, 1 + d, element), within));
+    Value place = n.add(n.broadcast(start, grid, {0}), offset);
     place = n.reshape(place, flat);
-    Value here = n.both(n.compareTo(Predicate::ge, place, -1), n.compareTo(Predicate::le, place, last + 1));
+    Value below = n.compareTo(Predicate::le, place, last + 1);
+    Value here = n.both(n.compareTo(Predicate::ge, place, -1), below);
     inside = inside ? n.both(inside, here) : here;
-    at.push_back(between(n, place, 0, last));
+    at.push_back(n.clamp(place, 0, last));
   }
   Value y;
   forEachNeighbour(n, images, at, Mode::linear, Padding::border, true, [&](Value one, Value weight) {
@@ -259,8 +258,8 @@ static Results importDeformConv(N &n) {
   SmallVector<Value> at;
   for (int64_t d : {0, 1}) {
     Type element = n.elementOf(moves);
-    Value place = n.add(n.scale(n.iota(each, 1 + d, element), (double)w.dilations[d]),
-                        n.scale(n.iota(each, 3 + d, element), (double)w.strides[d]));
+    Value start = n.scale(n.iota(each, 3 + d, element), (double)w.strides[d]);
+    Value place = n.add(n.scale(n.iota(each, 1 + d, element), (double)w.dilations[d]), start);
     place = n.addConst(place, -(double)w.low[d]);
     at.push_back(n.reshape(n.add(place, n.reshape(n.sliceDim(moves, 3, d, 1), each)), {batch * parts, size * count}));
   }

@@ -79,7 +79,8 @@ static Results importTfIdf(N &n) {
   Shape sources(width, grams); // the gram of each column; those without one are zero
   for (auto [gram, column] : llvm::enumerate(*columns))
     sources[column] = gram;
-  Value y = n.gather(n.pad(all, {0, 0}, {rows, grams + 1}), integerVector(n, sources), 1);
+  Value places = integerVector(n, sources);
+  Value y = n.gather(n.pad(all, {0, 0}, {rows, grams + 1}), places, 1);
   return {isVector ? n.reshape(y, {width}) : y};
 }
 
