@@ -189,6 +189,17 @@ onnx::NodeProto ModelImporter::resolveAttributes(const onnx::NodeProto &node, co
   return resolved;
 }
 
+/// Why torch.export gave the result of a node this name, which something else has, and what to do.
+static std::string causeOf(const onnx::GraphProto &graph, const std::string &name) {
+  auto isNamed = [&](const auto &value) { return value.name() == name; };
+  const std::string cause = ": the exporter names nodes after their operators, and ";
+  if (llvm::any_of(graph.initializer(), isNamed))
+    return cause + "a parameter or buffer of the module has this name; rename it in the module, or export by divisi.export";
+  if (llvm::any_of(graph.input(), isNamed))
+    return cause + "an input has this name; give it another one (input_names), or export by divisi.export";
+  return "";
+}
+
 void ModelImporter::importNode(const onnx::NodeProto &node, int index, Scope &scope) {
   std::string name = scope.prefix + (node.name().empty() ? textOf(node.op_type(), "_", index) : node.name());
   Location loc = NameLoc::get(builder.getStringAttr(name));
@@ -207,11 +218,7 @@ void ModelImporter::importNode(const onnx::NodeProto &node, int index, Scope &sc
       if (output.empty())
         continue;
       if (!scope.items.try_emplace(output, i < results.size() ? results[i] : Item()).second)
-        fail("output '", output, "' has the name of another value",
-             llvm::any_of(model->graph().initializer(), [&](const auto &tensor) { return tensor.name() == output; })
-                 ? ": the exporter names nodes after their operators, and a parameter or buffer of the module has this name; "
-                   "rename it in the module"
-                 : "");
+        fail("output '", output, "' has the name of another value", causeOf(model->graph(), output));
     }
   } catch (ImportError &error) {
     if (!error.loc) {

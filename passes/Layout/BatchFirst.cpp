@@ -20,6 +20,7 @@ namespace {
 /// `size`. With outer = 1 it is in front.
 struct Place {
   int64_t dim = 0, outer = 1, size = 1, inner = 1;
+  bool supposed = false; // by its size alone: no input says so
   bool operator==(const Place &other) const {
     return dim == other.dim && outer == other.outer && size == other.size && inner == other.inner;
   }
@@ -66,7 +67,8 @@ private:
     }
   }
 
-  /// What does not depend on the inputs has the batch where it is repeated for it, such as learned queries.
+  /// What does not depend on the inputs is supposed to have the batch where it is repeated as many times, such as learned
+  /// queries. Positions of a sequence that is as long as the batch are repeated so, too: what an input says comes first.
   void placeRepeated() {
     llvm::DenseSet<Value> ofInputs;
     for (BlockArgument argument : function.getArguments())
@@ -77,7 +79,7 @@ private:
         ofInputs.insert(op.result_begin(), op.result_end());
       else if (auto broadcast = dyn_cast<BroadcastOp>(op); broadcast && batch > 1)
         if (auto dim = repeatedFor(broadcast, batch))
-          places[broadcast.getResult()] = {.dim = *dim, .size = batch};
+          places[broadcast.getResult()] = {.dim = *dim, .size = batch, .supposed = true};
     }
   }
 
@@ -96,18 +98,19 @@ private:
     auto interface = dyn_cast<dist::ShardingRuleInterface>(op);
     if (!interface)
       return;
-    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-      auto place = places.find(operand);
-      if (place == places.end())
-        continue;
+    SmallVector<std::pair<unsigned, Place>> found;
+    for (bool supposed : {false, true})
+      for (auto [i, operand] : llvm::enumerate(op->getOperands()))
+        if (auto place = places.find(operand); place != places.end() && place->second.supposed == supposed)
+          found.emplace_back(i, place->second);
+    for (auto [i, at] : found) {
       ShardingRule rule = interface.getShardingRule();
-      Place at = place->second;
       if (at.outer == 1) {
         if (follow(op, rule, i, at))
           return;
         continue;
       }
-      if (!ordered.contains(operand))
+      if (!ordered.contains(op->getOperand(i)))
         continue;
       if (auto reshape = dyn_cast<ReshapeOp>(op); reshape && rule.operands[0][at.dim].size() > 1)
         return split(reshape, rule, at);
@@ -133,7 +136,7 @@ private:
           continue;
         size_t before = found - factors.begin();
         Place place = {(int64_t)dim, sizeOf(rule, ArrayRef<int>(factors).take_front(before)), at.size,
-                       sizeOf(rule, ArrayRef<int>(factors).drop_front(before + 1))};
+                       sizeOf(rule, ArrayRef<int>(factors).drop_front(before + 1)), at.supposed};
         if (place.outer > 1)
           place.size = rule.factors[factor].size;
         if (auto reshape = dyn_cast<ReshapeOp>(op); reshape && place.outer > 1 && !reshape.getBarrier()) {
@@ -229,7 +232,7 @@ private:
     op.erase();
     for (auto [dim, all] : llvm::enumerate(rule.results[0]))
       if (!all.empty() && all[0] == lead)
-        places[result] = {.dim = (int64_t)dim, .size = rule.factors[lead].size};
+        places[result] = {.dim = (int64_t)dim, .size = rule.factors[lead].size, .supposed = at.supposed};
   }
 
   /// Computes an operation that treats all indices of the dimension alike with the batch in front.
@@ -270,7 +273,7 @@ private:
     GraphBuilder after(builder, op->getLoc());
     for (auto [value, fresh, dim] : llvm::zip(op->getResults(), copy->getResults(), resultDims))
       if (dim >= 0)
-        replace(after, value, fresh, {dim, at.outer, at.size, at.inner});
+        replace(after, value, fresh, {dim, at.outer, at.size, at.inner, at.supposed});
       else
         value.replaceAllUsesWith(fresh);
     op->erase();

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import importlib.util
 import inspect
+import itertools
 import json
 import logging
 import os
@@ -367,8 +368,7 @@ def _run_exporter(
         if dynamic_batch:
             batch = torch.export.Dim("batch", min=2)
             options["dynamic_shapes"] = (tuple({0: batch} for _ in call_of.names),)
-        bytes_inside = sum(p.numel() * p.element_size() for p in [*module.parameters(), *module.buffers()])
-        options |= {"dynamo": True, "optimize": False, "verbose": False, "external_data": bytes_inside > LARGEST_FILE}
+        options |= {"dynamo": True, "optimize": False, "verbose": False}
     else:
         if dynamic_batch:
             options["dynamic_axes"] = {name: {0: "batch"} for name in call_of.names}
@@ -381,7 +381,11 @@ def _run_exporter(
                 with torch.no_grad():
                     names += ["output"] if isinstance(module(*call_of.tensors), tuple) else []
                 restore()
-            torch.onnx.export(module, call_of.tensors, str(path), **options)
+            program = torch.onnx.export(module, call_of.tensors, None if dynamo else str(path), **options)
+            if dynamo:
+                _name_nodes_apart(program.model.graph)
+                bytes_inside = sum(p.numel() * p.element_size() for p in [*module.parameters(), *module.buffers()])
+                program.save(str(path), external_data=bytes_inside > LARGEST_FILE)
     except Error:
         raise
     except Exception as error:
@@ -390,6 +394,18 @@ def _run_exporter(
         ) from error
     warn_of_frozen(noticed, lambda: module(*call_of.tensors), dynamic_batch)
     restore()
+
+
+def _name_nodes_apart(graph: Any) -> None:
+    """torch.export names the results of nodes after operators (`pad`, `mean`, `t`), also where an input or parameter is called so."""
+    kept = [*graph.inputs, *graph.initializers.values()]
+    names = {value.name for value in kept}
+    results = [value for node in graph for value in node.outputs]
+    taken = names | {value.name for value in results}
+    for value in results:
+        if value.name in names:
+            value.name = next(name for i in itertools.count(1) if (name := f"{value.name}.{i}") not in taken)
+            taken.add(value.name)
 
 
 @contextlib.contextmanager

@@ -164,6 +164,25 @@ def test_stopped_gradients_agree(tmp_path):
     )
 
 
+@BOTH
+def test_names_of_operators(tmp_path, dynamo):
+    """A parameter and an input with names that torch.export gives to results of nodes, too."""
+
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc, self.mean = nn.Linear(5, 4), nn.Parameter(torch.full((4,), 0.5))
+
+        def forward(self, x, pad):
+            y = self.fc(F.pad(x, (1, 1)).mean(0) + F.pad(x[:, :1], (1, 3)) - pad)
+            return y + self.mean * y.mean(1, keepdim=True)
+
+    exported = divisi.export(
+        Named(), {"x": X, "pad": X[:, :1]}, tmp_path / "m.onnx", loss=F.cross_entropy, labels=Y, dynamo=dynamo
+    )
+    assert exported.inputs == ("x", "pad")
+
+
 @pytest.mark.parametrize("dynamo", [True, False])
 @pytest.mark.parametrize("head", [nn.Identity(), nn.BatchNorm1d(6)])
 def test_batch_norm_in_eval(tmp_path, head, dynamo):

@@ -19,7 +19,8 @@ sys.dont_write_bytecode = True
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "models"))
 import make_models  # noqa: E402
 from modules import (BatchNorm, Dropout, Attention, Tied, Norms, Bce, Encoder, Dlrm, Lora, WeightNorm, Siamese, Recurrent, Packed,
-                     Scaled, Bag, Bags, Scripted, Pooled, Strided, Mixed, Stops, Stable, FrozenNorm, Queries, Views, Ties)  # noqa: E402
+                     Scaled, Bag, Bags, Scripted, Pooled, Strided, Mixed, Stops, Stable, FrozenNorm, Queries, Views, Ties, Mixup,
+                     Resized)  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 K, STEPS = make_models.K, make_models.STEPS
@@ -386,10 +387,18 @@ def ties(name):
     make(name, Ties(), classes(K * 8, 6, 3), 8, {"dynamo": AGREES})
 
 
+def mixup(name):
+    make(name, Mixup(), {"x": rows(K * 8, 6), "label": torch.softmax(torch.randn(K * 8, 3), 1).numpy()}, 8, {"dynamo": AGREES})
+
+
+def resized(name):
+    make(name, Resized(), classes(K * 8, 6, 3), 8, {"torchscript": AGREES, "dynamo": AGREES})
+
+
 CASES = [batch_norm, dropout, dropout_of_zero, buffers, masks, tied, equal_norms, bce, bce_pos_weight, encoder,
          encoder_dropout, dlrm, lora, weight_norm, siamese, scalars, lstm, bilstm, gru, rnn, packed,
          bag_sum, bag_mean, bag_max, bags, bags_of_mean, scripted, half, brain, double, mixed, pooled, strided,
-         stops, stable, frozen_norm, queries, views, ties]
+         stops, stable, frozen_norm, queries, views, ties, mixup, resized]
 
 if __name__ == "__main__":
     for i, c in enumerate(CASES):

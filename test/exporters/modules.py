@@ -351,3 +351,33 @@ class Ties(nn.Module):
         q = (h - h.detach()) + torch.round(2 * h.detach()) / 2
         ends = [q.max(1, keepdim=True).values, q.min(1, keepdim=True).values, q.amax(1, keepdim=True), torch.maximum(q[:, :1], q[:, 1:2])]
         return F.cross_entropy(s.out(torch.cat([q.clamp(-0.5, 0.5), F.relu6(3 * q), F.hardtanh(q), *ends], 1)), label)
+
+
+class Mixup(nn.Module):
+    """Samples that are mixed with others: labels are distributions, with weights of classes, smoothed, and of positions."""
+    def __init__(s):
+        super().__init__()
+        s.fc, s.out, s.each = nn.Linear(6, 8), nn.Linear(8, 3), nn.Linear(8, 6)
+        s.register_buffer("shares", torch.tensor([1.0, 0.5, 2.0]))
+
+    def forward(s, x, label):
+        y = torch.tanh(s.fc(x))
+        loss = F.cross_entropy(s.out(y), label, s.shares, label_smoothing=0.2)
+        each = F.cross_entropy(s.each(y).unflatten(1, (3, 2)), torch.stack((label, label.flip(1)), 2), reduction="none")
+        return loss + each.amax(1).mean() + 0.1 * F.cross_entropy(s.out(y.flip(1)), label, reduction="sum")
+
+
+class Resized(nn.Module):
+    """Factors that float32 has only nearly, a range that begins with a float, and repeats that a tensor tells."""
+    def __init__(s):
+        super().__init__()
+        s.fc, s.out = nn.Linear(6, 10), nn.Linear(11, 3)
+        s.register_buffer("times", torch.tensor([1, 2, 0, 3, 1, 1, 2, 0, 0, 1]))
+
+    def forward(s, x, label):
+        h = torch.tanh(s.fc(x))
+        less = F.interpolate(h[:, None], scale_factor=0.7, mode="nearest")[:, 0]
+        more = F.interpolate(h[:, None], scale_factor=1.7, mode="nearest")[:, 0]
+        smooth = F.interpolate(h[:, None], scale_factor=0.7, mode="linear")[:, 0]
+        weighted = (more * torch.arange(1.0, 18)).mean(1, keepdim=True) + (less - smooth).square().sum(1, keepdim=True)
+        return F.cross_entropy(s.out(h.repeat_interleave(s.times, 1)) * weighted, label)

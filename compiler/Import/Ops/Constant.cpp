@@ -44,12 +44,14 @@ static Results importEyeLike(N &n) {
   return {n.cast(diagonal, n.elementAttr("dtype", n.elementOf(x)))};
 }
 
-/// start + i * delta; the number of elements must be known during import.
+/// start + i * delta; the number of elements must be known during import. torch.export writes arange(1.0, 9) with numbers of
+/// several types: the result then has the type of one that is no integer.
 static Results importRange(N &n) {
-  Value start = n.in(0), delta = n.in(2);
-  Type element = n.elementOf(start);
-  if (n.elementOf(delta) != element || n.elementOf(n.in(1)) != element)
-    fail("its inputs differ in element type");
+  Type element = n.elementOf(n.in(0));
+  for (int64_t i : {1, 2})
+    if (Type other = n.elementOf(n.in(i)); other != element && isa<IntegerType>(element))
+      element = isa<IntegerType>(other) ? (Type)n.i64() : other;
+  Value start = n.cast(n.in(0), element), delta = n.cast(n.in(2), element);
   double count;
   if (isa<IntegerType>(element)) {
     int64_t from = n.integerInput(0, "start"), to = n.integerInput(1, "limit"), by = n.integerInput(2, "delta");

@@ -174,10 +174,31 @@ static Results importTopK(N &n) {
   return {op->getResult(0), op->getResult(1)};
 }
 
+/// Running sums of integers that are known during import: shapes follow from them (repeat_interleave).
+static Shape runningSums(Shape values, llvm::ArrayRef<int64_t> shape, int64_t axis, bool exclusive, bool reverse) {
+  int64_t size = shape[axis], inner = llvm::product_of(shape.drop_front(axis + 1)), all = values.size();
+  for (int64_t outer = 0; outer < all; outer += size * inner)
+    for (int64_t first = outer; first < outer + inner; ++first) {
+      uint64_t sum = 0;
+      for (int64_t i = 0; i < size; ++i) {
+        int64_t &value = values[first + (reverse ? size - 1 - i : i) * inner];
+        uint64_t next = sum + (uint64_t)value;
+        value = exclusive ? sum : next;
+        sum = next;
+      }
+    }
+  return values;
+}
+
 static Results importCumSum(N &n) {
   Value x = n.in(0);
+  Type element = n.elementOf(x);
   int64_t axis = n.axis(n.integerInput(1, "axis"), n.rankOf(x));
-  return {n.op<CumsumOp>(x.getType(), x, axis, n.integer("exclusive", 0) != 0, n.integer("reverse", 0) != 0)};
+  bool exclusive = n.integer("exclusive", 0) != 0, reverse = n.integer("reverse", 0) != 0;
+  if (element.isInteger(64))
+    if (auto known = n.known(x))
+      return {n.integerTensor(runningSums(integersOf(*known), shapeOf(x), axis, exclusive, reverse), shapeOf(x))};
+  return {n.op<CumsumOp>(x.getType(), x, axis, exclusive, reverse)};
 }
 
 /// The running product: each step doubles the number of factors.

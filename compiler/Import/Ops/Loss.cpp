@@ -52,6 +52,13 @@ static Value lossOfAllClasses(N &n, Value logits, const Labels &l, Value classWe
   return n.keepWhere(l.valid, n.scale(n.reduceSum(logs, {1}), -1.0 / shapeOf(logits)[1]));
 }
 
+static std::string reductionOf(N &n) {
+  std::string reduction = n.text("reduction", "mean");
+  if (reduction != "none" && reduction != "sum" && reduction != "mean")
+    fail("reduction '", reduction, "' is not known");
+  return reduction;
+}
+
 /// The loss of each label, weighted and reduced. A mean divides by the sum of the weights of valid labels. `logits`:
 /// those that a cross entropy smooths the labels of.
 static Value reduced(N &n, Value each, const Labels &l, Value logits = {}) {
@@ -63,13 +70,11 @@ static Value reduced(N &n, Value each, const Labels &l, Value logits = {}) {
     Value ofAll = n.scale(lossOfAllClasses(n, logits, l, classWeights), smoothing);
     each = n.add(n.scale(each, 1 - smoothing), ofAll);
   }
-  std::string reduction = n.text("reduction", "mean");
+  std::string reduction = reductionOf(n);
   if (reduction == "none")
     return each;
   if (reduction == "sum")
     return n.sumAll(each);
-  if (reduction != "mean")
-    fail("reduction '", reduction, "' is not known");
   Value total = n.sumAll(weights);
   return n.div(n.sumAll(each), total);
 }
@@ -78,8 +83,24 @@ static Value crossEntropy(N &n, Value logits, const Labels &l) {
   return n.op<CrossEntropyOp>(n.type(shapeOf(l.labels), n.elementOf(logits)), logits, l.labels);
 }
 
+/// The cross entropy with a distribution for each label, as torch.export writes it although ONNX's operator has classes only. A
+/// mean divides by the number of labels, also with weights of classes.
+static Value crossEntropyOfDistributions(N &n, Value logits) {
+  Value labels = n.cast(n.in(1), n.elementOf(logits)), classWeights = n.maybe(2);
+  if (double smoothing = smoothingOf(n))
+    labels = n.addConst(n.scale(labels, 1 - smoothing), smoothing / shapeOf(logits)[1]);
+  Value terms = n.mul(labels, n.op<LogSoftmaxOp>(logits.getType(), logits, 1));
+  if (classWeights)
+    terms = n.mul(terms, n.along(n.cast(classWeights, n.elementOf(logits)), shapeOf(logits), 1));
+  Value each = n.neg(n.reduceSum(terms, {1}));
+  std::string reduction = reductionOf(n);
+  return reduction == "none" ? each : reduction == "sum" ? n.sumAll(each) : n.scale(n.sumAll(each), 1.0 / tensorType(each).getNumElements());
+}
+
 static Results importSoftmaxCrossEntropyLoss(N &n) {
   Value logits = n.in(0);
+  if (n.isFloat(n.in(1)) && shapeOf(n.in(1)) == shapeOf(logits) && n.rankOf(logits) > 1 && !n.wants(1))
+    return {crossEntropyOfDistributions(n, logits)};
   Labels l = readLabels(n, logits);
   Results results{reduced(n, crossEntropy(n, logits, l), l, logits)};
   if (n.wants(1))

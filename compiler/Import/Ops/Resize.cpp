@@ -139,8 +139,8 @@ static Value resizeDim(N &n, Value x, const Axis &a, const Settings &s) {
       fail("its scale ", a.scale, " is not valid");
     outside.push_back(s.transformation == "tf_crop_and_resize" && (position < 0 || position > a.from - 1));
     same = same && position == i;
-    if (s.mode == "nearest")
-      from.push_back(std::clamp<int64_t>(nearestTo(position, s.nearest), 0, a.from - 1));
+    if (s.mode == "nearest") // in float32, as runtimes do: 17 / 1.7 is 10, not less
+      from.push_back(std::clamp<int64_t>(nearestTo((float)position, s.nearest), 0, a.from - 1));
     else
       addWeights(a, s, position, llvm::MutableArrayRef(table).slice(i * a.from, a.from));
   }
@@ -166,8 +166,9 @@ static Value resize(N &n, Value x, ArrayRef<Axis> axes, const Settings &s) {
 
 //===- Resize, Upsample ---------------------------------------------------===//
 
+/// The product is rounded to float32, as runtimes do: 10 * 0.7 is 7, though the file's 0.7 is a little less.
 static int64_t scaledSize(int64_t from, double scale) {
-  double to = std::floor(from * scale);
+  double to = std::floor((float)(from * scale));
   if (!(scale > 0) || !(to <= (double)maxElements))
     fail("its scale ", scale, " is not valid");
   return (int64_t)to;

@@ -41,6 +41,27 @@ TEST_F(OperatorTest, indexOutOfRange) {
   m.node("Gather", {"x", "i"}, {"y"}, "look");
   EXPECT_EQ(failure(m), "node 'look' (Gather): index 5 is out of range: it takes -5 to 4");
 }
+TEST_F(OperatorTest, rangesOfFloatsMayEndWithIntegers) {
+  ModelMaker m;
+  m.output("y");
+  auto *half = m.node("Constant", {}, {"start"}).add_attribute();
+  half->set_name("value_float");
+  half->set_type(onnx::AttributeProto::FLOAT);
+  half->set_f(0.5);
+  m.integers("limit", {4}).integers("delta", {1});
+  m.node("Range", {"start", "limit", "delta"}, {"y"});
+  EXPECT_HAS(text(m), "tensor<4xf32>");
+}
+TEST_F(OperatorTest, sumsOfKnownIntegersAreShapes) {
+  ModelMaker m;
+  m.input("x", {6, 2}).integers("times", {1, 2, 3}).integers("axis", {0}).integers("last", {-1}).output("y");
+  setInteger(m.node("CumSum", {"times", "axis"}, {"sums"}), "reverse", 1); // 6 5 3
+  m.node("Gather", {"sums", "axis"}, {"all"});
+  m.node("ConstantOfShape", {"all"}, {"zeros"});
+  m.node("Unsqueeze", {"zeros", "last"}, {"column"});
+  m.node("Add", {"x", "column"}, {"y"});
+  EXPECT_HAS(text(m), "tensor<6x2xf32>");
+}
 TEST_F(OperatorTest, sequencesAreLists) {
   ModelMaker m;
   m.input("x", {2, 6}).integers("split", {2, 4}).integers("last", {-1}).output("y");

@@ -377,7 +377,14 @@ TEST_F(TrainsTest, aNameOfAnOperatorIsExplained) {
   sign(m, "p_fc_weight: PARAMETER target='fc.weight'\np_mean: PARAMETER target='mean'\n");
   m.node("Neg", {"x"}, {"mean"}, "node_mean");
   EXPECT_HAS(failure(m), "node 'node_mean' (Neg): output 'mean' has the name of another value: the exporter names nodes after "
-                         "their operators, and a parameter or buffer of the module has this name; rename it in the module");
+                         "their operators, and a parameter or buffer of the module has this name; rename it in the module, or export by divisi.export");
+}
+
+TEST_F(TrainsTest, aNameOfAnOperatorThatAnInputHasIsExplained) {
+  ModelMaker m = product("fc.bias");
+  m.node("Neg", {"x"}, {"x"}, "node_x");
+  EXPECT_HAS(failure(m), "node 'node_x' (Neg): output 'x' has the name of another value: the exporter names nodes after their "
+                         "operators, and an input has this name; give it another one (input_names), or export by divisi.export");
 }
 
 TEST_F(TrainsTest, aMaskAsAnIndexHasARemedy) {

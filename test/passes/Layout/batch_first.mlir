@@ -70,3 +70,24 @@ func.func @loss(%x: tensor<4x3x5xf32> {graph.input = "x"}, %q: tensor<3x8xf32> {
   %5 = graph.mul %4, %x : tensor<4x3x5xf32>
   return %5 : tensor<4x3x5xf32>
 }
+
+// -----
+
+// A mask of positions, in a sequence as long as the batch, is repeated, too. The scores say where the batch is: the merge is left as it is.
+// CHECK-LABEL: func.func @loss
+// CHECK-NOT: graph.transpose
+// CHECK: graph.reshape %{{.*}} : (tensor<4x4x4xf32>) -> tensor<16x4xf32>
+// CHECK-NOT: graph.transpose
+// CHECK: return
+func.func @loss(%scores: tensor<4x4x4xf32> {graph.input = "scores"}) -> tensor<16x4xf32> {
+  %0 = graph.iota {dim = 0 : i64} : tensor<4xi64>
+  %1 = graph.broadcast %0 {dims = array<i64: 0>} : (tensor<4xi64>) -> tensor<4x4xi64>
+  %2 = graph.broadcast %0 {dims = array<i64: 1>} : (tensor<4xi64>) -> tensor<4x4xi64>
+  %3 = graph.compare gt %2, %1 : (tensor<4x4xi64>, tensor<4x4xi64>) -> tensor<4x4xi1>
+  %4 = graph.broadcast %3 {dims = array<i64: 1, 2>} : (tensor<4x4xi1>) -> tensor<4x4x4xi1>
+  %5 = graph.constant dense<-1.000000e+09> : tensor<4x4x4xf32>
+  %6 = graph.select %4, %5, %scores : (tensor<4x4x4xi1>, tensor<4x4x4xf32>, tensor<4x4x4xf32>) -> tensor<4x4x4xf32>
+  %7 = graph.reshape %6 : (tensor<4x4x4xf32>) -> tensor<16x4xf32>
+  %8 = graph.softmax %7 {dim = 1 : i64} : (tensor<16x4xf32>) -> tensor<16x4xf32>
+  return %8 : tensor<16x4xf32>
+}
