@@ -31,7 +31,7 @@ public:
   Step(const Problem &problem, const Groups &groups, const FusedProblem *whole, bool forGpu, const CostModel &costs,
        const Plan &plan, const Expansion &expansion)
       : problem(problem), groups(groups), costs(costs), mesh(costs.mesh), all(expansion),
-        collectives(problem, groups, costs.mesh, plan, expansion), plan(plan),
+        collectives(problem, groups, costs.mesh, plan, expansion),
         local(whole ? nullptr : std::make_unique<LocalStep>(LocalStep{mesh, plan, all, collectives})),
         own(whole ? std::nullopt
                   : std::make_optional<FusedProblem>(problem, /*evaluation=*/false, forGpu, groups, local.get())),
@@ -306,7 +306,6 @@ private:
   const Mesh &mesh;
   const Expansion &all;
   const StepCollectives collectives;
-  const Plan &plan;
   const std::unique_ptr<const LocalStep> local; // null: kernels are those of the whole program
   const std::optional<FusedProblem> own;
   const FusedProblem &fused;
