@@ -1,5 +1,6 @@
 #include "compiler/Attempt.h"
 
+#include "compiler/CheckProgram.h"
 #include "compiler/Manifest.h"
 #include "compiler/PlanFile.h"
 #include "compiler/Report/SyncReport.h"
@@ -50,6 +51,8 @@ llvm::Error Attempt::plan(const Cluster &cluster, const PlannerOptions &options,
 
 llvm::Error Attempt::priceProgram(const Cluster &cluster) {
   ModuleOp module = *session.model.module;
+  if (failed(checkNames(module)) || failed(checkProgram(module)))
+    return told();
   auto sync = dist::Sync::of(module);
   if (failed(sync))
     return told();
@@ -58,6 +61,10 @@ llvm::Error Attempt::priceProgram(const Cluster &cluster) {
     return llvm::createStringError("'" + request.input + "' is for " + std::to_string(ranks) +
                                    " devices, the cluster has " + std::to_string(cluster.devices()));
   program = expectStep(module, cluster.used(ranks), settingFor(ranks), ProfileDatabase());
+  if (program->calls.empty())
+    return llvm::createStringError("'" + request.input + "' has no training step: nothing runs in it");
+  if (!program->ends)
+    return llvm::createStringError("'" + request.input + "': a stage waits for a message that nobody sends before it");
   return llvm::Error::success();
 }
 

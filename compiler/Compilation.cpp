@@ -1,10 +1,7 @@
 #include "compiler/Compilation.h"
 
-#include "codegen/Emit/CheckPlaces.h"
 #include "codegen/Emit/Program.h"
-#include "codegen/Emit/Services.h"
-#include "codegen/Kernels/BatchKernels.h"
-#include "codegen/Kernels/CheckTasks.h"
+#include "compiler/CheckProgram.h"
 #include "compiler/PlanFile.h"
 #include "compiler/ProgramMeaning.h"
 #include "compiler/RankPlans.h"
@@ -89,9 +86,7 @@ LogicalResult Compilation::read() {
   if (isSplit && failed(readSplit(*model.module, sync, microbatches)))
     return failure();
   // Places: passes that create this level check their input.
-  return success(level != Level::exec ||
-                 (succeeded(codegen::checkTasks(*model.module)) && succeeded(codegen::checkPlaces(*model.module)) &&
-                  succeeded(codegen::checkBatches(*model.module)) && succeeded(codegen::checkServices(*model.module))));
+  return success(level != Level::exec || succeeded(checkProgram(*model.module)));
 }
 
 /// Sets the options of the training step that depend on the mesh of the flags or of the plan file.

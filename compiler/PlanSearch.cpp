@@ -55,7 +55,9 @@ llvm::Error PlanSearch::rank() {
   if (llvm::Error error = first.plan(request.cluster, request.options, request.microbatches))
     return error;
   if (first.program && (request.explains || request.pipelines || request.pricesSync || request.noise))
-    return wrongRequest("a dump of level exec has its plan: --calls lists what it runs");
+    return wrongRequest("a dump of level exec has its plan: divisi plan --calls lists what it runs");
+  if (first.program && (request.givenMesh || request.microbatches || request.options.remat || !request.options.pins.empty()))
+    return wrongRequest("a dump of level exec has its plan: leave out --mesh, --pin, --microbatches and --remat");
   if (!first.unmeasured.empty())
     llvm::errs() << "note: plans are not ordered by measured times: " << first.unmeasured << "\n";
   if (!request.pipelines || request.devices == 1)

@@ -36,7 +36,7 @@ struct Problem {
     int64_t flops = 0;                        // of the whole operation
     graph::Precision precision = graph::fp32;
     bool causal = false;                      // of attention: under a causal mask
-    bool images = false;                      // of a product: a convolution
+    bool images = false;                      // of windows of images: of a product, a convolution
     std::string name, kind;                   // of the ONNX node, and of the operation
     int64_t repeats = 1; // times that a step computes it: the number of microbatches, if it is computed for each
     graph::Form form = graph::Form::elementwise;

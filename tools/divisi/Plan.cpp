@@ -81,9 +81,7 @@ int write(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)>
 /// The calls of the first plan, or of a pipeline.
 llvm::json::Array callsOf(const compiler::Attempt &found) {
   const ModuleCandidate &plan = found.candidates.empty() ? found.pipelines[0].plan : found.candidates[0];
-  std::vector<StepCall> calls;
-  plan.planner->priceExactly(plan.mesh, plan.plan, plan.name, &calls);
-  return compiler::describeCalls(calls);
+  return compiler::describeCalls(plan.planner->calls(plan.mesh, plan.plan));
 }
 
 /// Prints what a program is expected to take.

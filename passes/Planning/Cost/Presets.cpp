@@ -40,7 +40,7 @@ constexpr Cluster::Device::Attention hopperAttention = {0.44, 0.56, 245}, ampere
 
 // cuDNN's kernels for TF32 before Hopper's copy images into another order and back, in workspaces: 44.6 GB of the 66.9 that
 // the images of ResNet-50's convolutions and gradients have (256 images, channels last, as programs have them) on A100, 32.3
-// on L40S; 2.4 on H200 (suite `cudnn`, cuDNN 9.19).
+// on L40S (that of RTX 4090 is assumed to be the same); 2.4 on H200 (suite `cudnn`, cuDNN 9.19).
 constexpr double ampereCopies = 44.6 / 66.9, adaCopies = 32.3 / 66.9;
 
 // Memory: the data sheet's gigabytes as decimal ones. The chips hold 2^30 each, 7% more: that is left to the CUDA

@@ -105,6 +105,6 @@ double Prices::seconds(const step::Work &work, Precision precision, int launches
   double arithmetic = work.flops > 0 ? work.flops / (peak * efficiency(work, precision)) : 0;
   double traffic = work.bytes / (bandwidth * device.memoryEfficiency);
   // Written and read, by kernels of their own.
-  double copies = work.images && precision == Cluster::Device::tf32 ? 2 * device.copied * traffic : 0;
+  double copies = work.images && work.form == Form::product && precision == Cluster::Device::tf32 ? 2 * device.copied * traffic : 0;
   return std::max({arithmetic, traffic, launches * device.launch}) + copies;
 }

@@ -20,14 +20,14 @@ bool StepMemory::isArgument(int version) const {
 }
 
 void StepMemory::keepUntilAwaited(llvm::ArrayRef<Prediction::Collective> begun, const std::vector<int> &born,
-                                  llvm::ArrayRef<int> sources, std::vector<int> &dies) const {
+                                  std::vector<int> &dies) const {
   std::vector<int> firstRead(all.versions.size(), end);
   for (const Piece &piece : pieces)
     for (int v : piece.reads)
       firstRead[v] = std::min(firstRead[v], piece.at);
   for (auto [v, version] : llvm::enumerate(all.versions))
-    if (const int source = sources[v]; source >= 0)
-      firstRead[source] = std::min(firstRead[source], born[v]);
+    if (version.source >= 0 && collectives.needed[v])
+      firstRead[version.source] = std::min(firstRead[version.source], born[v]);
   std::vector<int> starts, awaited; // positions of the collectives, in order, and of what awaits one or a member of it
   for (const Prediction::Collective &collective : begun) {
     if (collective.leads) {
@@ -41,7 +41,7 @@ void StepMemory::keepUntilAwaited(llvm::ArrayRef<Prediction::Collective> begun, 
   size_t number = 0;
   for (const Prediction::Collective &collective : begun) {
     number += collective.leads;
-    const int source = sources[collective.version];
+    const int source = all.versions[collective.version].source;
     if (source >= 0 && dies[source] >= 0)
       dies[source] = std::max(dies[source], awaited[number - 1]);
   }
@@ -49,7 +49,6 @@ void StepMemory::keepUntilAwaited(llvm::ArrayRef<Prediction::Collective> begun, 
 
 void StepMemory::measure(Prediction &result) const {
   std::set<std::string> counted;
-  std::vector<int> sources(all.versions.size(), -1); // of those that are made by resharding, when they are
   std::vector<int> born(all.versions.size(), -1), dies(all.versions.size(), -1);
   std::vector<bool> stored(all.versions.size());
   for (const Piece &piece : pieces) {
@@ -67,8 +66,7 @@ void StepMemory::measure(Prediction &result) const {
       dies[version] = end;
   // A version is made with its source or for its user, and its source lives until then.
   for (auto [v, version] : llvm::enumerate(all.versions))
-    if (!starts && version.source >= 0 && collectives.needed[v]) {
-      sources[v] = version.source;
+    if (version.source >= 0 && collectives.needed[v]) {
       stored[v] = true;
       born[v] = version.user >= 0 ? collectives.startOf(v) : std::max(born[version.source], 0);
       if (auto list = collectives.of(v); !list.empty() && list.back().bucket >= 0)
@@ -76,22 +74,11 @@ void StepMemory::measure(Prediction &result) const {
       if (dies[v] >= 0)
         dies[version.source] = std::max(dies[version.source], born[v]);
     }
-  if (starts)
-    for (const FusedProblem::Start &start : *starts)
-      for (const auto &member : start.members) {
-        if (sources[member.version] < 0)
-          sources[member.version] = member.source;
-        stored[member.version] = true;
-        born[member.version] = start.item;
-        if (dies[member.version] >= 0)
-          dies[sources[member.version]] = std::max(dies[sources[member.version]], start.item);
-      }
   std::vector<bool> renews(problem.tensors.size());
   for (const Problem::Output &output : problem.outputs)
     renews[output.tensor] = output.state >= 0;
-  keepUntilAwaited(result.collectives, born, sources, dies);
-  if (!starts) // (an exact step is that of one microbatch)
-    keepOverMicrobatches(born, dies);
+  keepUntilAwaited(result.collectives, born, dies);
+  keepOverMicrobatches(born, dies);
   std::vector<int> place = takePlaces(dies, stored, renews);
   step::Liveness live(end + 1);
   for (auto [v, version] : llvm::enumerate(all.versions)) {

@@ -32,12 +32,11 @@ public:
     const std::map<int, llvm::SmallVector<int, 1>> &views; // by version that is read: that of the tensor that it is a view of
     const std::vector<bool> &copied; // by version: a renewed state that lies elsewhere until the end
     int end;                         // the position behind all others
-    const std::vector<FusedProblem::Start> *starts = nullptr; // of an exact step, whose positions are numbers of pieces
   };
   StepMemory(const Problem &problem, const Groups &groups, const dist::Mesh &mesh, const Expansion &expansion,
              const StepCollectives &collectives, const Use &use)
       : problem(problem), groups(groups), mesh(mesh), all(expansion), collectives(collectives), pieces(use.pieces),
-        views(use.views), copied(use.copied), end(use.end), starts(use.starts) {}
+        views(use.views), copied(use.copied), end(use.end) {}
 
   /// Sets the memory of a prediction whose collectives are known, and where most is needed.
   void measure(Prediction &result) const;
@@ -51,7 +50,7 @@ private:
   /// What a collective reads lives until it is awaited: before its result is read, or when step::mostUnderWay others have
   /// begun (codegen/Kernels/PlaceAwaits.cpp).
   void keepUntilAwaited(llvm::ArrayRef<Prediction::Collective> begun, const std::vector<int> &born,
-                        llvm::ArrayRef<int> sources, std::vector<int> &dies) const;
+                        std::vector<int> &dies) const;
   /// What microbatches share lives from the first operation that runs for each of them to the last: sums of their
   /// gradients, and what is made once and read by each.
   void keepOverMicrobatches(std::vector<int> &born, std::vector<int> &dies) const;
@@ -65,7 +64,6 @@ private:
   const std::map<int, llvm::SmallVector<int, 1>> &views;
   const std::vector<bool> &copied;
   const int end;
-  const std::vector<FusedProblem::Start> *starts;
 };
 
 } // namespace divisi::planning

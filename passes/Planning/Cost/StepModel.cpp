@@ -38,17 +38,18 @@ public:
         fused(whole ? *whole : *own), ready(all.versions.size(), -1), made(problem.ops.size()),
         sent(all.versions.size()), parts(problem, groups, fused, mesh, plan, all, collectives, /*exact=*/!whole) {}
 
-  Prediction run(std::vector<StepCall> *calls) {
-    result.operations.assign(problem.ops.size(), 0);
-    result.launches.assign(problem.ops.size(), 0);
+  Prediction run() {
     timePieces();
-    local ? executeLocally() : execute();
+    execute();
     runTimeline();
-    const StepMemory::Use use{pieces, parts.views, parts.copied, parts.end, local ? &fused.starts : nullptr};
-    StepMemory(problem, groups, mesh, all, collectives, use).measure(result);
-    if (calls)
-      list(*calls);
+    StepMemory(problem, groups, mesh, all, collectives, {pieces, parts.views, parts.copied, parts.end}).measure(result);
     return std::move(result);
+  }
+  std::vector<StepCall> calls() {
+    timePieces();
+    executeLocally();
+    runTimeline();
+    return list();
   }
 
 private:
@@ -89,6 +90,8 @@ private:
 
   /// The time of every piece; that of its last operation is all of it.
   void timePieces() {
+    result.operations.assign(problem.ops.size(), 0);
+    result.launches.assign(problem.ops.size(), 0);
     for (auto [p, piece] : llvm::enumerate(pieces)) {
       const int home = piece.home;
       step::Work timed = piece.work;
@@ -262,8 +265,9 @@ private:
       }
   }
 
-  /// Lists what runs. What shares a launch is one call.
-  void list(std::vector<StepCall> &calls) const {
+  /// What runs. What shares a launch is one call.
+  std::vector<StepCall> list() const {
+    std::vector<StepCall> calls;
     auto piece = pieces.begin(); // in order, as they run
     for (int run : order) {
       if (auto members = membersOf.find(run); members != membersOf.end()) {
@@ -291,6 +295,7 @@ private:
         addName(call.name, problem.ops[op].name);
       ++piece;
     }
+    return calls;
   }
   static void addName(std::string &names, llvm::StringRef name) {
     constexpr int most = 3;
@@ -332,10 +337,10 @@ private:
 
 Prediction planning::predict(const Problem &problem, const Groups &groups, const FusedProblem &fused,
                              const CostModel &costs, const Plan &plan, const Expansion &expansion) {
-  return Step(problem, groups, &fused, fused.forGpu, costs, plan, expansion).run(nullptr);
+  return Step(problem, groups, &fused, fused.forGpu, costs, plan, expansion).run();
 }
 
-Prediction planning::predictExactly(const Problem &problem, const Groups &groups, const CostModel &costs,
-                                    const Plan &plan, const Expansion &expansion, std::vector<StepCall> *calls) {
-  return Step(problem, groups, nullptr, costs.cluster.device.kind == "cuda", costs, plan, expansion).run(calls);
+std::vector<StepCall> planning::callsOf(const Problem &problem, const Groups &groups, const CostModel &costs,
+                                        const Plan &plan, const Expansion &expansion) {
+  return Step(problem, groups, nullptr, costs.cluster.device.kind == "cuda", costs, plan, expansion).calls();
 }

@@ -46,9 +46,8 @@ struct Prediction {
 /// are those of the program before it is sharded, cut where a value is resharded: quick to find.
 Prediction predict(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs,
                    const Plan &plan, const Expansion &expansion);
-/// The same with the kernels of a device's own part of the program, as they are compiled. `calls`, if it is given,
-/// receives what runs, in order.
-Prediction predictExactly(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan,
-                          const Expansion &expansion, std::vector<StepCall> *calls = nullptr);
+/// What runs, in order, with the kernels of a device's own part of the program, as they are compiled.
+std::vector<StepCall> callsOf(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan,
+                              const Expansion &expansion);
 
 } // namespace divisi::planning

@@ -60,7 +60,7 @@ void StepPieces::addPiece(const FusedProblem::Item &item) {
   Piece &piece = pieces.emplace_back();
   piece.ops = item.ops;
   piece.call = item.call;
-  piece.batched = fused.forGpu && item.elements;
+  piece.batched = fused.forGpu && item.elements && !item.epilogue;
   piece.at = item.at;
   piece.home = item.home();
   piece.work.flops = (double)item.indexing;
@@ -261,6 +261,7 @@ void StepPieces::batchPieces() {
       kernel.single.push_back(localBytes(tensor, mesh, all.versions[version].sharding) <= (double)tensor.elementBytes);
     }
     kernel.writes.assign(piece.writes.begin(), piece.writes.end());
+    apart |= p > 0 && problem.ops[piece.home].repeats != problem.ops[pieces[p - 1].home].repeats;
     if (apart || !piece.batched || !batch.takes(kernel))
       batch = {};
     if (!piece.batched)

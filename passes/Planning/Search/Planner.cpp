@@ -185,13 +185,8 @@ Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::st
   return result;
 }
 
-Candidate Planner::priceExactly(const Mesh &mesh, Plan plan, std::string name, std::vector<StepCall> *calls) const {
-  Candidate result{std::move(name), mesh, std::move(plan), {}};
-  const Cluster used = cluster.used(mesh.devices());
-  const Expansion expansion = expand(problem, mesh, result.plan);
-  result.prediction = predictExactly(problem, step, CostModel(used, mesh), result.plan, expansion, calls);
-  result.fits = result.prediction.memory.total() <= used.device.memory;
-  return result;
+std::vector<StepCall> Planner::calls(const Mesh &mesh, const Plan &plan) const {
+  return callsOf(problem, step, CostModel(cluster.used(mesh.devices()), mesh), plan, expand(problem, mesh, plan));
 }
 
 Planner::Spaces Planner::spacesOf(llvm::ArrayRef<Mesh> meshes) const {

@@ -87,10 +87,8 @@ public:
   Candidate price(const Cluster &cluster, const dist::Mesh &mesh, Plan plan, std::string name,
                   const Expansion &expansion) const;
 
-  /// What a plan takes with the kernels that are compiled for it, not those of the program before it is sharded.
-  /// `calls`, if it is given, receives what a device runs in a step, in order.
-  Candidate priceExactly(const dist::Mesh &mesh, Plan plan, std::string name,
-                         std::vector<StepCall> *calls = nullptr) const;
+  /// What a device runs in a step, in order, with the kernels that are compiled for the plan.
+  std::vector<StepCall> calls(const dist::Mesh &mesh, const Plan &plan) const;
 
   /// The kernels and calls of every step.
   const FusedProblem &items() const { return stepItems; }
