@@ -73,7 +73,7 @@ llvm::Error PlanSearch::rank() {
 }
 
 bool PlanSearch::mayPipelinesWin() const {
-  return !first.candidates.empty() && request.file.empty() && !request.pipelines && isFree() && first.candidates[0].fits &&
+  return request.file.empty() && !request.pipelines && isFree() && first.candidates[0].fits &&
          compiler::mayPipelinesWin(request.cluster, first.candidates[0], request.devices);
 }
 

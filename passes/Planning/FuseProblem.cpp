@@ -16,23 +16,18 @@ namespace {
 
 class Fuser {
 public:
-  Fuser(const Problem &problem, bool evaluation, FusedProblem &result)
-      : problem(problem), evaluation(evaluation), result(result) {}
+  Fuser(const Problem &problem, bool evaluation, const LocalStep *local, FusedProblem &result)
+      : problem(problem), evaluation(evaluation), described(problem, evaluation, local), result(result) {}
 
-  void run(ProblemBlock described, bool forGpu, const Groups &groups) {
-    tensorOf = std::move(described.tensorOf);
-    versionOf = std::move(described.versionOf);
-    partsOf = std::move(described.partsOf);
-    numberOf = std::move(described.numberOf);
-    outputs = std::move(described.outputs);
+  void run(bool forGpu, const Groups &groups) {
     step::Fusion fusion(std::move(described.block), forGpu);
     const Block &block = fusion.getBlock();
-    tensorOf.resize(block.valueCount(), -1); // of copies' results, too
-    versionOf.resize(block.valueCount(), -1);
+    described.tensorOf.resize(block.valueCount(), -1); // of copies' results, too
+    described.versionOf.resize(block.valueCount(), -1);
     for (int op : block.order())
       for (auto [copy, original] : llvm::zip(block.op(op).results, block.op(block.op(op).origin).results)) {
-        tensorOf[copy] = tensorOf[original];
-        versionOf[copy] = versionOf[original];
+        described.tensorOf[copy] = described.tensorOf[original];
+        described.versionOf[copy] = described.versionOf[original];
       }
     result.stored.assign(problem.tensors.size(), false);
     result.readsOf.resize(problem.ops.size());
@@ -49,13 +44,13 @@ private:
     std::vector<int> order = block.order(), at(block.size(), -1);
     int next = problem.ops.size() - 1; // the operation of the problem at or behind each one
     for (int op : llvm::reverse(order)) {
-      if (op < (int)numberOf.size() && numberOf[op] >= 0)
-        next = numberOf[op];
+      if (op < (int)described.numberOf.size() && described.numberOf[op] >= 0)
+        next = described.numberOf[op];
       at[op] = next;
     }
     for (int op : order) // what waits for a bucket stands behind it
       next = at[op] = std::max(next, at[op]);
-    needed.resize(tensorOf.size());
+    needed.resize(described.tensorOf.size());
     for (const step::Fusion::Kernel &kernel : fusion.getKernels())
       if (!kernel.when) {
         std::set<int> members;
@@ -67,20 +62,20 @@ private:
       }
     for (int op : order)
       if (graph::isCall(block.op(op).form) && !fusion.getWhen(op)) {
-        if (numberOf[op] >= 0)
+        if (described.numberOf[op] >= 0)
           addItem(block, {op}, {op}, true, at[op]);
         else
           start(block, op);
       }
-    for (int output : outputs)
+    for (int output : described.outputs)
       need(block, output);
     for (auto [item, stages] : llvm::zip(result.items, stagesOf))
       for (int stage : stages)
         for (int value : block.op(stage).results)
           if (needed[value]) {
-            item.writes.push_back(tensorOf[value]);
-            item.made.push_back(versionOf[value]);
-            result.stored[tensorOf[value]] = true;
+            item.writes.push_back(described.tensorOf[value]);
+            item.made.push_back(described.versionOf[value]);
+            result.stored[described.tensorOf[value]] = true;
           }
     std::vector<int> place(block.size());
     for (auto [i, op] : llvm::enumerate(order))
@@ -102,9 +97,9 @@ private:
     for (int operand : block.op(op).operands)
       need(block, operand);
     FusedProblem::Start start;
-    for (auto [part, operand] : llvm::zip(partsOf[op], block.op(op).operands))
+    for (auto [part, operand] : llvm::zip(described.partsOf[op], block.op(op).operands))
       if (part.entry >= 0)
-        start.members.push_back({part.version, part.entry, versionOf[sourceOf(block, operand)]});
+        start.members.push_back({part.version, part.entry, described.versionOf[sourceOf(block, operand)]});
     if (start.members.empty())
       return;
     result.starts.push_back(std::move(start));
@@ -246,9 +241,9 @@ private:
     std::set<int> seen; // tensors
     std::set<std::pair<int64_t, dist::Axes>> cuts;
     for (int op : sorted) {
-      int number = numberOf[block.op(op).origin];
+      int number = described.numberOf[block.op(op).origin];
       if (number < 0) { // the element at an index, and the indices: the device's place times the size, plus those of a shard
-        const ProblemBlock::Part &part = partsOf[block.op(op).origin][0];
+        const ProblemBlock::Part &part = described.partsOf[block.op(op).origin][0];
         item.indexing += block.elements(op);
         if (cuts.insert({part.size, part.axes}).second)
           item.indexing += part.size + 1;
@@ -257,12 +252,12 @@ private:
       }
       for (auto [i, operand] : llvm::enumerate(block.op(op).operands)) {
         int producer = block.producer(operand);
-        const bool writtenOut = !call && producer >= 0 && block.isConstant(producer) && problem.tensors[tensorOf[operand]].splat;
+        const bool writtenOut = !call && producer >= 0 && block.isConstant(producer) && problem.tensors[described.tensorOf[operand]].splat;
         if (members.count(producer) || writtenOut ||
-            !seen.insert(versionOf[operand] < 0 ? tensorOf[operand] : operand).second)
+            !seen.insert(described.versionOf[operand] < 0 ? described.tensorOf[operand] : operand).second)
           continue;
         const int source = sourceOf(block, operand);
-        item.reads.push_back({number, (int)i, tensorOf[source], versionOf[source]});
+        item.reads.push_back({number, (int)i, described.tensorOf[source], described.versionOf[source]});
         if (number >= 0)
           result.readsOf[number].push_back(i);
         need(block, operand);
@@ -311,7 +306,7 @@ private:
       for (int value : block.op(stage).results)
         for (int input : inputs)
           if (step::writesOnlyWhereItReads(block, ops, isStage, kernel.rows.back(), value, input))
-            result.items.back().overwrites.push_back({tensorOf[value], tensorOf[sourceOf(block, input)]});
+            result.items.back().overwrites.push_back({described.tensorOf[value], described.tensorOf[sourceOf(block, input)]});
   }
 
   /// The value in memory: the source of a view, or the value itself.
@@ -329,12 +324,9 @@ private:
 
   const Problem &problem;
   const bool evaluation;
+  ProblemBlock described;
   FusedProblem &result;
-  std::vector<int> tensorOf, versionOf;         // by value
-  std::vector<llvm::SmallVector<ProblemBlock::Part, 1>> partsOf; // by operation of the block
   std::vector<int> startsOf;                    // by start: operation of the block
-  std::vector<int> numberOf;                    // by operation of the block: the problem's; -1: it communicates
-  std::vector<int> outputs;                     // values
   std::vector<bool> needed;                     // by value: in memory
   std::vector<llvm::SmallVector<int>> stagesOf; // by item
 };
@@ -343,5 +335,5 @@ private:
 FusedProblem::FusedProblem(const Problem &problem, bool evaluation, bool forGpu, const Groups &groups,
                            const LocalStep *local)
     : forGpu(forGpu) {
-  Fuser(problem, evaluation, *this).run(ProblemBlock(problem, evaluation, local), forGpu, groups);
+  Fuser(problem, evaluation, local, *this).run(forGpu, groups);
 }

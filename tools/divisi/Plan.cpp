@@ -166,9 +166,11 @@ int runPlan(PlanFlags &flags, bool explain) {
   compiler::PlanSearch search(*request);
   if (llvm::Error error = search.run())
     return fail(std::move(error));
+  if (search.first.program)
+    return report(flags, *search.first.program);
   if (!explain && !flags.json && search.mayPipelinesWin())
     llvm::errs() << "note: pipelines may be faster: --pipelines ranks them, and compile chooses between them and these\n";
-  return search.first.program ? report(flags, *search.first.program) : report(flags, *request, search);
+  return report(flags, *request, search);
 }
 
 void addPlanning(CLI::App &app, bool explain, int &exitCode) {

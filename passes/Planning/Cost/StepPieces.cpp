@@ -55,6 +55,17 @@ llvm::SmallVector<int, 4> StepPieces::neededOps(const FusedProblem::Item &item) 
   return ops;
 }
 
+/// What an operation of the item computes.
+void StepPieces::addWork(Piece &piece, const FusedProblem::Item &item, int op) const {
+  const step::Work work = localWork(problem, problem.ops[op], mesh, plan.ops[op]);
+  if (item.call)
+    piece.work = work;
+  else if (problem.ops[op].rule.linear != Linear::movement) // as exec.kernel counts
+    piece.work.flops += work.flops;
+  if (item.call && fused.forGpu)
+    piece.workspace = localWorkspace(problem, all, mesh, op);
+}
+
 /// An item under the plan.
 void StepPieces::addPiece(const FusedProblem::Item &item) {
   Piece &piece = pieces.emplace_back();
@@ -65,15 +76,8 @@ void StepPieces::addPiece(const FusedProblem::Item &item) {
   piece.home = item.home();
   piece.work.flops = (double)item.indexing;
   piece.work.bytes = (double)(item.indexed * bytesOfIndex);
-  for (int op : item.ops) {
-    step::Work work = localWork(problem, problem.ops[op], mesh, plan.ops[op]);
-    if (item.call)
-      piece.work = work;
-    else if (problem.ops[op].rule.linear != Linear::movement) // as exec.kernel counts
-      piece.work.flops += work.flops;
-    if (item.call && fused.forGpu)
-      piece.workspace = localWorkspace(problem, all, mesh, op);
-  }
+  for (int op : item.ops)
+    addWork(piece, item, op);
   if (item.epilogue)
     piece.apart = 0;
   auto count = [&](int version, int tensor, int here) {
@@ -128,13 +132,7 @@ void StepPieces::addPieces(const FusedProblem::Item &item) {
     part(piece).ops.push_back(op);
     for (int version : again)
       addUnique(part(piece).reads, version);
-    step::Work work = localWork(problem, problem.ops[op], mesh, plan.ops[op]);
-    if (item.call)
-      part(piece).work = work;
-    else if (problem.ops[op].rule.linear != Linear::movement)
-      part(piece).work.flops += work.flops;
-    if (item.call && fused.forGpu)
-      part(piece).workspace = localWorkspace(problem, all, mesh, op);
+    addWork(part(piece), item, op);
     for (int t : resharded) {
       addUnique(part(number.at(groups.maker[t])).writes, all.produced[t]);
       written[all.produced[t]] = true;

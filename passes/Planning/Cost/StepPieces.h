@@ -19,6 +19,7 @@ public:
 private:
   double bytesOf(int version) const { return planning::bytesOf(problem, mesh, all.versions[version]); }
   llvm::SmallVector<int, 4> neededOps(const FusedProblem::Item &item) const;
+  void addWork(Piece &piece, const FusedProblem::Item &item, int op) const;
   void addPiece(const FusedProblem::Item &item);
   void addPieces(const FusedProblem::Item &item);
   void moveUpdates();
