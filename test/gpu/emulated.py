@@ -12,7 +12,6 @@ One line per check, then `N passed, N failed`.
 import argparse
 import collections
 import json
-import lzma
 import os
 import pathlib
 import re
@@ -298,7 +297,8 @@ class Tests:
             for script in ("run.py", "launch.py"):
                 shutil.copy(HERE / script, pack)
             for program, does in (("sgd", "sleep 600"), ("adamw", "sleep 600"), ("bf16", "echo error: no GPU >&2; exit 1")):
-                (case / f"{program}.xz").write_bytes(lzma.compress(f"#!/bin/sh\n{does}\n".encode()))
+                (case / program).write_text(f"#!/bin/sh\n{does}\n")
+                (case / program).chmod(0o755)
             out = pack / "gpu.json"
             begin = time.monotonic()
             done = subprocess.run([sys.executable, pack / "run.py", "--out", out, "--limit", "3"], capture_output=True, text=True, timeout=120)

@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
@@ -93,11 +94,15 @@ def pack_kernels(build, out):
         dump.unlink()
 
 
-def compress(out):
-    """Programs as NAME.xz: they are large but similar."""
-    for program in [p for p in out.rglob("*") if p.is_file() and p.read_bytes()[:4] == b"\x7fELF"]:
-        program.with_name(program.name + ".xz").write_bytes(lzma.compress(program.read_bytes(), preset=4))
-        program.unlink()
+def archive(out):
+    """All that lies in OUT as one programs.tar.xz: programs are large, but most of each is in all of them."""
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 128 << 20}]
+    folders = [path for path in sorted(out.iterdir()) if path.is_dir()]
+    with lzma.open(out / "programs.tar.xz", "wb", filters=filters) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
+        for folder in folders:
+            tar.add(folder, folder.name)
+    for folder in folders:
+        shutil.rmtree(folder)
 
 
 def pack_libraries(out):
@@ -110,7 +115,7 @@ def pack_libraries(out):
                 if not SYSTEM.match(match[1]) and not match[1].startswith("libmpi"):
                     wanted[match[1]] = pathlib.Path(match[2])
     for name, path in sorted(wanted.items()):
-        (folder / (name + ".xz")).write_bytes(lzma.compress(path.read_bytes(), preset=1))
+        shutil.copy(path, folder / name)
 
 
 def main():
@@ -127,7 +132,7 @@ def main():
     if options.exports:
         pack_speed(options.build.resolve(), options.exports, options.out)
     pack_libraries(options.out)
-    compress(options.out)
+    archive(options.out)
     for script in ("run.py", "launch.py"):
         shutil.copy(HERE / script, options.out)
     total = sum(p.stat().st_size for p in options.out.rglob("*") if p.is_file())

@@ -15,8 +15,9 @@ One JSON, one table; exit code 1 if parity, precision or ranks fail or a part do
 import argparse
 import array
 import ast
+import concurrent.futures
+import importlib.util
 import json
-import lzma
 import math
 import os
 import pathlib
@@ -28,6 +29,7 @@ import statistics
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 
@@ -35,6 +37,7 @@ import launch
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOLERANCE, BF16_TOLERANCE, ROUNDS, STEPS = 1e-3, 0.02, 3, 30
+AT_ONCE = min(6, os.cpu_count() or 1)  # programs whose losses are compared
 # Seconds for each part.
 LIMITS = {"parity": 1800, "precision": 900, "host": 300, "kernels": 600, "speed": 3600, "ranks": 600}
 LARGE = 100_000_000  # bytes of a kernel that is limited by memory bandwidth
@@ -79,24 +82,11 @@ print(10 * 2 * 4 * x.numel() / (1e-3 * marks[0].elapsed_time(marks[1])))
 """
 
 
-def libraries(folder):
-    """Unpacks the shared libraries; the environment that finds them."""
-    for packed in (HERE / "lib").glob("*.xz"):
-        (folder / packed.stem).write_bytes(lzma.decompress(packed.read_bytes()))
-    return dict(os.environ, LD_LIBRARY_PATH=f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}")
-
-
-def unpacked(program, work):
-    """A program of the pack, with its weights, where it can run."""
-    to = work / program.relative_to(HERE)
-    if not to.exists():
-        to.parent.mkdir(parents=True, exist_ok=True)
-        weights = program.with_name(program.name + ".safetensors")
-        if weights.exists():
-            shutil.copy(weights, to.parent)
-        to.write_bytes(lzma.decompress(program.with_name(program.name + ".xz").read_bytes()))
-        to.chmod(0o755)
-    return to
+def libraries():
+    """The environment in which programs find the pack's libraries, and NVIDIA's where Python's packages have them."""
+    packages = importlib.util.find_spec("nvidia")
+    nvidia = [path for root in (packages.submodule_search_locations if packages else []) for path in sorted(pathlib.Path(root).glob("*/lib"))]
+    return dict(os.environ, LD_LIBRARY_PATH=":".join(map(str, [HERE / "lib", *nvidia, os.environ.get("LD_LIBRARY_PATH", "")])))
 
 
 def write_numbers(path, shape, count=None, seed=7):
@@ -116,7 +106,7 @@ def train(program, data, steps, environment, work, more=(), by_rank=({},)):
     """(the log's lines, error) of a program that is started once for each item of `by_rank`, with these variables."""
     log = work / f"log{time.monotonic_ns()}.jsonl"
     words = [w for f in sorted(data.glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
-    command = [unpacked(program, work), *words, "--steps", steps, "--no-shuffle", "--device", "cuda", "--log", log, "--quiet", *more]
+    command = [program, *words, "--steps", steps, "--no-shuffle", "--device", "cuda", "--log", log, "--quiet", *more]
     processes = [subprocess.Popen(list(map(str, command)), env=environment | own, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
                  for own in by_rank]
     said = ""
@@ -139,22 +129,31 @@ def compare(losses, wanted):
     return max(abs(a - b) / max(abs(b), 1e-6) for a, b in zip(losses, wanted))
 
 
+def beside_pytorch(part, runs, tolerance, environment, work):
+    """A row for each (case, program, reference's run), some at a time."""
+
+    def row(job):
+        case, name, run = job
+        rows, wrong = train(case / name, case / "data", len(run["losses"]), environment, work)
+        error = compare(losses_of(rows), run["losses"])
+        return {"part": part, "model": case.name, "way": name, "error": error, "ok": error <= tolerance, "said": wrong}
+
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        yield from pool.map(row, runs)
+
+
+def recorded_runs():
+    return [(case, json.loads((case / "reference.json").read_text())["runs"]) for case in sorted((HERE / "models").iterdir())]
+
+
 def parity(environment, work, options):
-    for case in sorted((HERE / "models").iterdir()):
-        reference = json.loads((case / "reference.json").read_text())
-        for run in reference["runs"]:
-            name = run["optimizer"]["name"]
-            rows, wrong = train(case / name, case / "data", len(run["losses"]), environment, work)
-            error = compare(losses_of(rows), run["losses"])
-            yield {"part": "parity", "model": case.name, "way": name, "error": error, "ok": error <= TOLERANCE, "said": wrong}
+    runs = [(case, run["optimizer"]["name"], run) for case, all_ in recorded_runs() for run in all_]
+    return beside_pytorch("parity", runs, TOLERANCE, environment, work)
 
 
 def precision(environment, work, options):
-    for case in sorted((HERE / "models").iterdir()):
-        run = json.loads((case / "reference.json").read_text())["runs"][0]
-        rows, wrong = train(case / "bf16", case / "data", len(run["losses"]), environment, work)
-        error = compare(losses_of(rows), run["losses"])
-        yield {"part": "precision", "model": case.name, "way": "bf16", "error": error, "ok": error <= BF16_TOLERANCE, "said": wrong}
+    runs = [(case, "bf16", all_[0]) for case, all_ in recorded_runs()]
+    return beside_pytorch("precision", runs, BF16_TOLERANCE, environment, work)
 
 
 def host(environment, work, options):
@@ -170,7 +169,7 @@ def kernels(environment, work, options):
     write_numbers(work / "x.npy", (1,))
     for calls in sorted((HERE / "kernels").glob("*.json")):
         profile = work / f"{calls.stem}.profile"
-        program = unpacked(calls.with_suffix(""), work)
+        program = calls.with_suffix("")
         command = [program, "--data", f"x={work / 'x.npy'}", "--init", 1, "--steps", 20, "--no-shuffle", "--device", "cuda", "--quiet"]
         done = subprocess.run(list(map(str, [*command, "--profile", profile])), env=environment, capture_output=True, text=True)
         row = {"part": "kernels", "model": calls.stem}
@@ -196,7 +195,7 @@ def speed(environment, work, options):
         data.mkdir()
         for name, (shape, count) in zip(("x", "label"), shapes):
             write_numbers(data / f"{name}.npy", shape, count)
-        programs = sorted(p.name.removesuffix(".xz") for p in folder.glob("*.xz"))
+        programs = sorted(path.name for path in folder.iterdir())
         for precision_ in sorted({name.split("-")[0] for name in programs}):
             modes = ["eager", "max-autotune" if options.autotune else "compile"]
             times = {name: [] for name in [*(p for p in programs if p.split("-")[0] == precision_), *modes]}
@@ -257,7 +256,7 @@ def measure(part, options):
     rows = []
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
-        for row in part(libraries(work), work, options):
+        for row in part(libraries(), work, options):
             rows.append(row)
             show(row)
             options.out.write_text(json.dumps(rows))
@@ -310,7 +309,10 @@ def main():
         for part in parts:
             measure(part, options)
         return 0
-    rows = []
+    rows, packed = [], HERE / "programs.tar.xz"
+    if packed.exists() and not (HERE / "models").exists():
+        with tarfile.open(packed) as tar:
+            tar.extractall(HERE, filter="data")
     with tempfile.TemporaryDirectory() as work:
         for part in parts:
             rows += guarded(part, options, pathlib.Path(work))
