@@ -113,6 +113,10 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   if (options.forGpu && (small || options.precision == "tf32"))
     pm.addPass(training::createKeepGeluPass());
   pm.addPass(identity::createNameNodesPass());
+  if (options.forGpu && (small || options.precision == "tf32")) {
+    addSimplify(pm);
+    pm.addPass(planning::createAlignContractionsPass());
+  }
 }
 
 /// `all`: also decomposes the operations that were kept for fuse-epilogues.

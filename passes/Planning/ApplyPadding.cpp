@@ -128,6 +128,7 @@ private:
         return llvm::any_of(dims[d], [&](int factor) { return pads.grows(number, factor); }) == grow;
       });
     };
+    const SmallVector<Value> olds(op->getOperands());
     for (auto [i, operand] : llvm::enumerate(op->getOpOperands())) {
       Value old = operand.get();
       if (auto it = now.find(old); it != now.end())
@@ -135,7 +136,7 @@ private:
     }
     for (auto [f, factor] : llvm::enumerate(rule.factors))
       if (pads.grows(number, f) && factor.reduction && !factor.indexed)
-        neutralize(op, rule, f);
+        neutralize(op, olds, rule, f);
     for (auto [i, result] : llvm::enumerate(op->getResults())) {
       SmallVector<int> dims = dimsOf(result);
       if (dims.empty())
@@ -159,8 +160,8 @@ private:
 
   /// Makes the padding of a contracted factor neutral. For a sum it is zero in every operand, not only in one: a value
   /// that is computed from zeros may be infinite, and 0 * inf is NaN. For a maximum or minimum it is the least or
-  /// greatest number.
-  void neutralize(Operation *op, const ShardingRule &rule, int factor) {
+  /// greatest number. `olds` are the operands in the model.
+  void neutralize(Operation *op, ArrayRef<Value> olds, const ShardingRule &rule, int factor) {
     SmallVector<std::pair<OpOperand *, SmallVector<int>>> open;
     for (auto [i, operand] : llvm::enumerate(op->getOpOperands())) {
       SmallVector<int> dims;
@@ -172,8 +173,31 @@ private:
       if (rule.factors[factor].reduction != Reduction::sum || !zero.contains(operand.get()))
         open.push_back({&operand, dims});
     }
-    for (auto &[operand, dims] : open)
-      operand->set(masked(operand->get(), dims, neutral(*rule.factors[factor].reduction, operand->get())));
+    for (auto &[operand, dims] : open) {
+      Value old = olds[operand->getOperandNumber()], value = operand->get();
+      if (rule.factors[factor].reduction == Reduction::sum && now.lookup(old) == value)
+        operand->set(zeroed(op, old, dims));
+      else
+        operand->set(masked(value, dims, neutral(*rule.factors[factor].reduction, value)));
+    }
+  }
+
+  /// Makes the padding of a value zero for all of its users, so that it is not kept twice.
+  Value zeroed(Operation *at, Value old, ArrayRef<int> dims) {
+    OpBuilder::InsertionGuard guard(builder);
+    llvm::SaveAndRestore stage(stages.stage);
+    Value value = now.lookup(old);
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : value.getUses())
+      if (use.getOwner()->isBeforeInBlock(at)) // later operations ask for it
+        uses.push_back(&use);
+    stages.follow(value.getDefiningOp());
+    builder.setInsertionPointAfterValue(value);
+    Value zeros = masked(value, dims, neutral(Reduction::sum, value));
+    for (OpOperand *use : uses)
+      use->set(zeros);
+    zero.insert(zeros);
+    return now[old] = zeros;
   }
 
   /// The neutral element of a reduction.
