@@ -1,5 +1,8 @@
 #include "step/Work.h"
 
+#include <functional>
+#include <numeric>
+
 using namespace divisi;
 using namespace divisi::step;
 
@@ -12,6 +15,8 @@ void Work::shapeBy(const dist::ShardingRule &rule, llvm::ArrayRef<double> sizes,
     auto size = [&](const auto &factors) { return factors.empty() ? 1 : sizes[factors[0]]; };
     keys = size(rule.operands[1][1]);
     depth = size(rule.operands[0][3]);
+    if (rule.results.size() == 3) // the gradients of queries, keys and values
+      scores = std::accumulate(sizes.begin(), sizes.end(), causal ? 0.5 : 1.0, std::multiplies<>()) / depth;
   }
   if (form != graph::Form::product || rule.operands.size() < 2)
     return;

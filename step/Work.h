@@ -10,6 +10,7 @@ struct Work {
   double flops = 0, bytes = 0;                 // that it computes; that it reads and writes
   double batch = 1, m = 1, n = 1, k = 1; // of a matmul, [batch, m, k] by [batch, k, n]; a convolution counts as one
   double keys = 0, depth = 0;            // of attention
+  double scores = 0;                     // of attention's gradient: those that are not masked
   bool causal = false;                   // of attention: a query sees the keys up to its own index
   bool images = false;                   // of windows of images: of a product, a convolution
   /// The attributes of an operation that say so.

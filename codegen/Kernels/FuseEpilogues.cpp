@@ -194,11 +194,7 @@ private:
     if (!product)
       return false;
     Value result = op->getResult(0);
-    SmallVector<Operation *> sums = sumsOf(result);
-    Type second = sums.empty() ? Type() : RankedTensorType::get({columnsOf(product)}, elementOf(product));
-    auto fused = build(kind, op, product, saved, second);
-    for (Operation *sum : sums)
-      replace(sum->getResult(0), fused.getSecond());
+    auto fused = build(kind, op, product, saved, /*second=*/{});
     replace(result, fused.getResult());
     return true;
   }
@@ -208,6 +204,8 @@ private:
     allReaders(value, [&](Operation *user) {
       if (isSumOfRows(user, columnsOf(value)))
         sums.push_back(user);
+      else if (auto wider = dyn_cast<CastOp>(user); wider && elementOf(wider).isF32())
+        llvm::append_range(sums, sumsOf(wider));
       return true;
     });
     return sums;

@@ -3,7 +3,8 @@
 
     run.py [--out RESULT.json] [--part parity|precision|host|kernels|speed|ranks] [--limit SECONDS] [--autotune]
 
-Parity: every test model under each optimizer, losses beside PyTorch's (1e-3). Precision: the same in bf16 (2 %). Host: a step of a model whose
+Parity: every test model under each optimizer, losses beside PyTorch's (1e-3). Precision: the same in bf16 (2 % of the first loss: later ones may be
+small). Host: a step of a model whose
 kernels take next to nothing. Kernels: bytes that the large kernels of two programs move in a second, beside a copy by PyTorch. Speed:
 steps of GPT-2 small, BERT base, ResNet-50 and an MLP, with and without epilogue fusion, beside PyTorch eager and torch.compile
 with autocast, channels_last and fused optimizers on the same GPU, in turn, three rounds (--autotune: torch.compile's max-autotune, which
@@ -41,33 +42,41 @@ AT_ONCE = min(6, os.cpu_count() or 1)  # programs whose losses are compared
 # Seconds for each part.
 LIMITS = {"parity": 1800, "precision": 900, "host": 300, "kernels": 600, "speed": 3600, "ranks": 600}
 LARGE = 100_000_000  # bytes of a kernel that is limited by memory bandwidth
-# One PyTorch run: milliseconds of each step after some to warm up.
+# PyTorch: says "ready", then for each line, eager or compiled, the milliseconds of each of some steps.
 TORCH = """
 import contextlib, json, sys, time
 sys.path.insert(0, sys.argv[1])
 import torch, speed_models
 from speed_models import models
-name, mode, precision, steps = sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5])
+name, compiled, precision, steps = sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5])
 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
 torch.backends.cudnn.benchmark = True
 model, (x, label) = speed_models.build(name).cuda().train(), (t.cuda() for t in speed_models.batch(name))
 if name == "resnet50":
     model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
 update = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
-forward = models.loss if mode == "eager" else torch.compile(models.loss, mode="reduce-overhead" if mode == "compile" else mode)
 half = torch.autocast("cuda", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
-times = []
-for i in range(steps + 10):
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    update.zero_grad(set_to_none=True)
-    with half:
-        loss = forward(model, x, label)
-    loss.backward()
-    update.step()
-    loss.item()
-    times.append(1e3 * (time.perf_counter() - start))
-print(json.dumps(times[10:]))
+
+def run(forward, steps):
+    times = []
+    for i in range(steps):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        update.zero_grad(set_to_none=True)
+        with half:
+            loss = forward(model, x, label)
+        loss.backward()
+        update.step()
+        loss.item()
+        times.append(1e3 * (time.perf_counter() - start))
+    return times
+
+ways = {"eager": models.loss, compiled: torch.compile(models.loss, mode="reduce-overhead" if compiled == "compile" else compiled)}
+for forward in ways.values():
+    run(forward, 10)
+print("ready", flush=True)
+for line in sys.stdin:
+    print(json.dumps(run(ways[line.strip()], steps)), flush=True)
 """
 # Bytes a second that a copy of 1 GiB reads and writes.
 COPY = """
@@ -123,10 +132,11 @@ def train(program, data, steps, environment, work, more=(), by_rank=({},)):
     return [json.loads(line) for line in log.read_text().splitlines()], ""
 
 
-def compare(losses, wanted):
+def compare(losses, wanted, least=1e-6):
+    """The largest difference, of what was wanted or of `least` if that is more."""
     if len(losses) != len(wanted):
         return float("inf")
-    return max(abs(a - b) / max(abs(b), 1e-6) for a, b in zip(losses, wanted))
+    return max(abs(a - b) / max(abs(b), least) for a, b in zip(losses, wanted))
 
 
 def beside_pytorch(part, runs, tolerance, environment, work):
@@ -135,7 +145,7 @@ def beside_pytorch(part, runs, tolerance, environment, work):
     def row(job):
         case, name, run = job
         rows, wrong = train(case / name, case / "data", len(run["losses"]), environment, work)
-        error = compare(losses_of(rows), run["losses"])
+        error = compare(losses_of(rows), run["losses"], run["losses"][0] if part == "precision" else 1e-6)
         return {"part": part, "model": case.name, "way": name, "error": error, "ok": error <= tolerance, "said": wrong}
 
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
@@ -185,36 +195,68 @@ def kernels(environment, work, options):
                 yield {**row, "way": f"call {i}: {call['name'] or kind}", "bytes_per_s": rate, **share, "said": ""}
 
 
+class Torch:
+    """A process of PyTorch that has compiled its model."""
+
+    def __init__(self, model, precision_, compiled):
+        command = [sys.executable, "-c", TORCH, HERE, model, compiled, precision_, STEPS]
+        self.said = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True)
+
+    def steps(self, mode):
+        """(milliseconds, error)"""
+        try:
+            self.process.stdin.write(mode + "\n")
+            self.process.stdin.flush()
+            return json.loads(self.process.stdout.readline()), ""
+        except (OSError, ValueError):
+            self.process.kill()
+            self.process.wait()
+            self.said.seek(0)
+            return [], (self.said.read().strip().splitlines() or ["no words"])[-1][-300:]
+
+
+def shapes_of(model):
+    return ast.literal_eval(re.search(r"^SHAPES = (\{.*?^\})", (HERE / "speed_models.py").read_text(), re.S | re.M)[1])[model]
+
+
 def speed(environment, work, options):
     folders = sorted((HERE / "speed").iterdir()) if (HERE / "speed").is_dir() else []
     if not folders:
         yield {"part": "speed", "model": "", "way": "", "said": "not run: pack.py --exports packs the models"}
+    modes = ["eager", "max-autotune" if options.autotune else "compile"]
+    programs = [(path.name.split("-")[0], folder, path.name) for folder in folders for path in sorted(folder.iterdir())]
+    for precision_ in sorted({name for name, _, _ in programs}):
+        yield from speed_in(precision_, [row for row in programs if row[0] == precision_], modes, environment, work)
+
+
+def speed_in(precision_, all_programs, modes, environment, work):
+    folders = sorted({folder for _, folder, _ in all_programs})
+    peers = {folder: Torch(folder.name, precision_, modes[1]) for folder in folders}  # they compile at once
+    for peer in peers.values():
+        peer.process.stdout.readline()  # "ready"
     for folder in folders:
-        shapes = ast.literal_eval(re.search(r"^SHAPES = (\{.*?^\})", (HERE / "speed_models.py").read_text(), re.S | re.M)[1])[folder.name]
         data = work / folder.name
-        data.mkdir()
-        for name, (shape, count) in zip(("x", "label"), shapes):
-            write_numbers(data / f"{name}.npy", shape, count)
-        programs = sorted(path.name for path in folder.iterdir())
-        for precision_ in sorted({name.split("-")[0] for name in programs}):
-            modes = ["eager", "max-autotune" if options.autotune else "compile"]
-            times = {name: [] for name in [*(p for p in programs if p.split("-")[0] == precision_), *modes]}
-            wrong = {}
-            for _ in range(ROUNDS):
-                for way in times:
-                    if way in modes:
-                        command = [sys.executable, "-c", TORCH, HERE, folder.name, way, precision_, STEPS]
-                        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-                        said = done.stderr.strip().splitlines()[-1][-300:] if done.returncode else ""
-                        times[way] += json.loads(done.stdout.splitlines()[-1]) if not said else []
-                    else:
-                        rows, said = train(folder / way, data, STEPS + 10, environment, work, more=["--init", 1])
-                        times[way] += [row["step_ms"] for row in rows if "step_ms" in row][10:]
-                    if said:
-                        wrong[way] = said
-            for way, measured in times.items():
-                full = way if way not in modes else f"{precision_} PyTorch {way}"
-                yield timed({"part": "speed", "model": folder.name, "way": full, "said": wrong.get(way, "")}, measured)
+        if not data.exists():
+            data.mkdir()
+            for name, (shape, count) in zip(("x", "label"), shapes_of(folder.name)):
+                write_numbers(data / f"{name}.npy", shape, count)
+        programs = [name for _, of, name in all_programs if of == folder]
+        times, wrong = {way: [] for way in [*programs, *modes]}, {}
+        for _ in range(ROUNDS):
+            for way in times:
+                if way in modes:
+                    measured, said = peers[folder].steps(way)
+                else:
+                    rows, said = train(folder / way, data, STEPS + 10, environment, work, more=["--init", 1])
+                    measured = [row["step_ms"] for row in rows if "step_ms" in row][10:]
+                times[way] += measured
+                if said:
+                    wrong[way] = said
+        for way, measured in times.items():
+            full = way if way not in modes else f"{precision_} PyTorch {way}"
+            yield timed({"part": "speed", "model": folder.name, "way": full, "said": wrong.get(way, "")}, measured)
+        peers[folder].process.kill()
 
 
 def gpus():

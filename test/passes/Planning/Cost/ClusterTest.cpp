@@ -234,6 +234,19 @@ double rateOfAttention(const char *gpu, double keys, double depth, bool causal) 
   return work.flops / Prices(*gpuPreset(gpu)).seconds(work, Cluster::Device::fp16, 0);
 }
 
+/// GPT-2's attention as Divisi's program ran it on an H100 (cuDNN 9.19): 8 x 12 heads, 1,024 keys, causal. The gradient keeps
+/// scores to add in a fixed order.
+TEST(Prices, AttentionOfPrograms) {
+  const double forward = 4.0 * 96 * 1024 * 1024 * 64 / 2;
+  divisi::step::Work work{divisi::graph::Form::attention, forward};
+  work.keys = 1024, work.depth = 64, work.causal = true;
+  Prices prices(*gpuPreset("h100"));
+  EXPECT_NEAR(prices.seconds(work, Cluster::Device::bf16), 50.5e-6, 5e-6);
+  work.flops = forward / 4 * 10;
+  work.scores = 96 * 1024 * 1024 / 2;
+  EXPECT_NEAR(prices.seconds(work, Cluster::Device::bf16), 192e-6, 19e-6);
+}
+
 TEST(Prices, AttentionAsMeasured) {
   struct Case {
     const char *gpu;
