@@ -10,6 +10,7 @@ One line per check, then `N passed, N failed`.
 """
 
 import argparse
+import array
 import collections
 import json
 import os
@@ -227,6 +228,30 @@ class Tests:
                 return f"{how} losses are {off:.2g} off, norms {off_norm:.2g}"
         return ""
 
+    def aligned(self, precision, tolerance):
+        """1,001 classes that tensor cores read in longer rows train as on the CPU in 32 bits, and the weights that are saved are the model's."""
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            run.write_numbers(folder / "x.npy", (640 * 2, 800))
+            run.write_numbers(folder / "t.npy", (640 * 2,), 1001)
+            words = ["--data", f"x={folder / 'x.npy'}", "--data", f"t={folder / 't.npy'}", "--init", "3", "--steps", "4", "--no-shuffle", "--quiet"]
+            losses, weights = {}, {}
+            for device, flags in (("cpu", []), ("cuda", ["--precision", precision])):
+                command = [sys.executable, HERE / "emulated_divisi.py", "compile", HERE / "aligned.mlir", "--lr", "10", "--target", device, "-o", folder / device, *flags]
+                subprocess.run(list(map(str, command)), env=self.environment, check=True, capture_output=True)
+                done = self.run([str(folder / device), *words, "--device", device, "--log", f"{folder / device}.jsonl", "--save-weights", f"{folder / device}.safetensors"])
+                if done.returncode != 0:
+                    return f"{device}: {done.stderr.strip()[-300:]}"
+                losses[device] = [row["loss"] for row in map(json.loads, pathlib.Path(f"{folder / device}.jsonl").read_text().splitlines()) if "loss" in row]
+                saved = pathlib.Path(f"{folder / device}.safetensors").read_bytes()
+                begin = 8 + int.from_bytes(saved[:8], "little")
+                header = json.loads(saved[8:begin])["classes"]
+                weights[device] = header["shape"], array.array("f", saved[begin + header["data_offsets"][0]:begin + header["data_offsets"][1]])
+        off = max(abs(a - b) / b for a, b in zip(losses["cuda"], losses["cpu"], strict=True))
+        apart = max(map(lambda a, b: abs(a - b), weights["cuda"][1], weights["cpu"][1])) / max(map(abs, weights["cpu"][1]))
+        good = weights["cuda"][0] == [1001, 800] and off <= tolerance and apart <= tolerance and losses["cpu"][-1] < losses["cpu"][0]
+        return "" if good else f"losses {off:.2g} off, weights {weights['cuda'][0]} {apart:.2g}: {losses}"
+
     def lost(self, how):
         """Rank 0 waits forever in a collective, because rank 1 is killed or fails, or there is an error of NCCL. All ranks end, and rank
         0 names the step and the collective."""
@@ -361,6 +386,9 @@ def main():
     if options.only in "epilogues":
         for precision, tolerance in (("tf32", 1e-4), ("bf16", 0.02), ("fp16", 0.02)):
             tests.check(f"epilogues: {precision}", tests.epilogues(precision, tolerance))
+    if options.only in "aligned":
+        for precision, tolerance in (("bf16", 0.02), ("tf32", 1e-3))[:2 if options.all or options.only else 1]:
+            tests.check(f"aligned: {precision}", tests.aligned(precision, tolerance))
     if options.only in "guarded":
         tests.check("guarded: parts of run.py that hang", tests.guarded())
     if options.only in "libraries":
