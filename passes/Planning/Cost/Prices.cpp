@@ -38,6 +38,9 @@ constexpr double causalShare = 0.88;
 /// Bytes of each score that cuDNN's gradient of attention writes and reads, to add in a fixed order. With them, 124 us of
 /// arithmetic by the figures above become 194 for 8 x 12 heads x 1,024 keys under a causal mask; 192 were measured (H100, cuDNN 9.19).
 constexpr double bytesOfScore = 2 * 2;
+/// Of the rate of other convolutions in TF32, that gradients of filters reach which are added in a fixed order: those of
+/// ResNet-50 whose arithmetic limits them took 1.5 to 1.9 times as long as without this (H100, cuDNN 9.19; in bf16 1.0 to 1.4).
+constexpr double shareOfFilters = 0.6;
 /// Of a GPU's peak, which counts a fused multiply-add as two operations: kernels have an instruction for each, since
 /// additions are not contracted (docs/decisions.md, "a value has the same bits in every kernel").
 constexpr double shareOfKernels = 0.5;
@@ -93,8 +96,9 @@ double Prices::shareOfShape(const step::Work &work, Precision precision) const {
 
 double Prices::efficiency(const step::Work &work, Precision precision) const {
   double share = device.computeEfficiency[precision];
+  const bool filters = work.images && work.k > std::max(work.m, work.n); // sums over images and their points
   if (work.form == Form::product)
-    return share * shareOfShape(work, precision);
+    return share * shareOfShape(work, precision) * (filters && precision == Cluster::Device::tf32 && device.processors > 0 ? shareOfFilters : 1);
   if (work.form == Form::attention && device.processors > 0 && precision != Cluster::Device::fp32)
     return shareOfAttention(work, device.attention);
   return graph::isCall(work.form) || device.processors <= 0 ? share : shareOfKernels * share;
