@@ -190,7 +190,7 @@ Status Trainer::prepare() {
     return loaded->status;
   }
   rows = manifest.batch;
-  return manifest.dealsShares() ? Status() : data->load(point.cursor.batch, program->arena().data(), rows); // workers load shares
+  return manifest.dealsShares() ? Status() : program->load(*data, point.cursor.batch, rows); // workers load shares
 }
 
 void Trainer::loadAhead() {
@@ -198,7 +198,7 @@ void Trainer::loadAhead() {
     return; // another epoch has another order, and an evaluation has other data
   ahead.emplace();
   ahead->batch = point.cursor.batch + 1;
-  ahead->status = data->load(ahead->batch, program->arena().data(), ahead->rows);
+  ahead->status = program->load(*data, ahead->batch, ahead->rows);
 }
 
 uint32_t Trainer::wantsOf(int64_t number, bool lastOfEpoch) const {

@@ -133,6 +133,26 @@ class Tests:
             return f"{kinds['allocate']} allocations, {kinds['free']} freed"
         return ""
 
+    def inputs(self, late):
+        """What is late on the GPU changes no number: batches wait for each other on their way there, and evaluations between steps."""
+        said = []
+        with tempfile.TemporaryDirectory() as folder:
+            command = self.program(folder)
+            files = [word for word in command[1:] if word != "--data"]
+            evaluated = [word for file in files for word in ("--eval", file)]
+            for variables in {}, {"DIVISI_FAKE_GPU_LATE": late}:
+                log, saved = pathlib.Path(folder) / "log.jsonl", pathlib.Path(folder) / "trained.safetensors"
+                done = self.run([*command, *evaluated, "--eval-every", "5", "--steps", "14", "--epochs", "5", "--device", "cuda", "--quiet", "--log", log,
+                                 "--save-weights", saved], **variables)
+                if done.returncode != 0:
+                    return done.stderr.strip()
+                rows = [json.loads(line) for line in log.read_text().splitlines()]
+                said.append([[(row["step"], name, row[name]) for row in rows for name in ("loss", "eval_loss") if name in row], saved.read_bytes()])
+        (numbers, weights), (found, found_weights) = said
+        if len(numbers) < 14 + 3 or len({value for _, _, value in numbers}) < 14:
+            return f"too few numbers: {numbers}"
+        return "" if found == numbers and found_weights == weights else f"{found}, not {numbers}"
+
     def trace(self):
         """Times of calls and collectives come from the streams of each GPU."""
         with tempfile.TemporaryDirectory() as folder:
@@ -363,6 +383,9 @@ def main():
             tests.check(f"epilogues: {precision}", tests.epilogues(precision, tolerance))
     if options.only in "guarded":
         tests.check("guarded: parts of run.py that hang", tests.guarded())
+    if options.only in "inputs":
+        for late in ("uploads", "copies"):
+            tests.check(f"inputs: {late} are late", tests.inputs(late))
     if options.only in "libraries":
         tests.check("libraries: of CUDA 12 and 13", tests.libraries())
     if options.only in "queries":
