@@ -15,7 +15,7 @@ using namespace divisi;
 using namespace divisi::runtime;
 
 namespace {
-/// A thread copies at least so many bytes of a batch.
+/// The bytes of a batch that a thread copies at least.
 constexpr int64_t leastPiece = int64_t(1) << 20;
 
 /// The type of tokens in files without a header: as nanoGPT writes them, if all tokens of the input fit.
