@@ -18,6 +18,7 @@ namespace divisi::runtime {
 struct Cursor {
   int64_t epoch = 0; ///< finished epochs
   int64_t batch = 0; ///< finished batches of this epoch
+  bool operator==(const Cursor &) const = default;
 };
 
 /// Names of classes as `printable` texts, in the order of their numbers, by the input whose labels they are. Inputs whose labels are from elsewhere have none.

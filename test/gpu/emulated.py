@@ -134,24 +134,38 @@ class Tests:
         return ""
 
     def inputs(self, late):
-        """What is late on the GPU changes no number: batches wait for each other on their way there, and evaluations between steps."""
-        said = []
-        with tempfile.TemporaryDirectory() as folder:
-            command = self.program(folder)
-            files = [word for word in command[1:] if word != "--data"]
-            evaluated = [word for file in files for word in ("--eval", file)]
-            for variables in {}, {"DIVISI_FAKE_GPU_LATE": late}:
-                log, saved = pathlib.Path(folder) / "log.jsonl", pathlib.Path(folder) / "trained.safetensors"
-                done = self.run([*command, *evaluated, "--eval-every", "5", "--steps", "14", "--epochs", "5", "--device", "cuda", "--quiet", "--log", log,
-                                 "--save-weights", saved], **variables)
+        """Batches wait for each other on their way to the GPU, whatever is late there: over several shuffled epochs, with evaluations
+        between steps, losses are those of the CPU, and weights those of a GPU where nothing is late, also after --resume."""
+        with tempfile.TemporaryDirectory() as name:
+            folder, found = pathlib.Path(name), {}
+            command = self.program(folder, flags=["--target", "cpu,cuda"])
+            evaluated = [word for file in command[2::2] for word in ("--eval", file)]
+            runs = {
+                "cpu": ("cpu", [], {}),
+                "cuda": ("cuda", [], {}),
+                "late": ("cuda", ["--checkpoint", folder / "states", "--every", "1", "--keep-checkpoints", "20"], {"DIVISI_FAKE_GPU_LATE": late}),
+                "resumed": ("cuda", ["--checkpoint", folder / "states", "--every", "1", "--resume"], {"DIVISI_FAKE_GPU_LATE": late}),
+            }
+            for run, (device, words, variables) in runs.items():
+                log, saved = folder / f"{run}.jsonl", folder / f"{run}.safetensors"
+                done = self.run([*command, *evaluated, "--eval-every", "5", "--steps", "14", "--epochs", "5", "--device", device, "--quiet", "--log", log,
+                                 "--save-weights", saved, *words], **variables)
                 if done.returncode != 0:
-                    return done.stderr.strip()
+                    return f"{run}: {done.stderr.strip()}"
                 rows = [json.loads(line) for line in log.read_text().splitlines()]
-                said.append([[(row["step"], name, row[name]) for row in rows for name in ("loss", "eval_loss") if name in row], saved.read_bytes()])
-        (numbers, weights), (found, found_weights) = said
-        if len(numbers) < 14 + 3 or len({value for _, _, value in numbers}) < 14:
-            return f"too few numbers: {numbers}"
-        return "" if found == numbers and found_weights == weights else f"{found}, not {numbers}"
+                found[run] = [row["loss"] for row in rows if "loss" in row and "epoch_end" not in row], saved.read_bytes()
+                for state in (folder / "states").glob("step-*"):
+                    if state.name != "step-6":  # the end of the first epoch
+                        shutil.rmtree(state)
+        wanted = found["cpu"][0]
+        if len(wanted) < 14 + 3 or len(set(wanted)) < 14 or len(found["resumed"][0]) != len(wanted) - 6 - 1:
+            return f"too few numbers: {wanted}"
+        for run, (losses, weights) in found.items():
+            if run != "cpu" and weights != found["cuda"][1]:
+                return f"{run}: other weights: {losses}"
+            if max(abs(a - b) for a, b in zip(losses[-6:], wanted[-6:], strict=True)) > 1e-4 * wanted[0]:
+                return f"{run}: {losses}, not {wanted}"
+        return ""
 
     def trace(self):
         """Times of calls and collectives come from the streams of each GPU."""
