@@ -202,7 +202,7 @@ void Trainer::loadAhead() {
   Cursor next = cursorBehind();
   bool epochEnds = next.batch == 0;
   if (point.step + 1 >= total || evaluatesAfter(point.step + 1, epochEnds) || (epochEnds && data->fed()))
-    return; // an evaluation has other data; whoever feeds may wait for the end of a pass
+    return; // an evaluation has other data; another process that feeds may wait for the end of a pass
   ahead.emplace();
   ahead->place = next;
   ahead->status = load(next, ahead->rows);

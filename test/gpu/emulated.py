@@ -143,6 +143,7 @@ class Tests:
             runs = {
                 "cpu": ("cpu", [], {}),
                 "cuda": ("cuda", [], {}),
+                "not pinned": ("cuda", [], {"DIVISI_FAKE_GPU_LATE": late, "DIVISI_FAKE_GPU_PINNED": str(16 << 20)}),  # enough for the ring
                 "late": ("cuda", ["--checkpoint", folder / "states", "--every", "1", "--keep-checkpoints", "20"], {"DIVISI_FAKE_GPU_LATE": late}),
                 "resumed": ("cuda", ["--checkpoint", folder / "states", "--every", "1", "--resume"], {"DIVISI_FAKE_GPU_LATE": late}),
             }

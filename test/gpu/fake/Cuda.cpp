@@ -78,10 +78,10 @@ size_t totalMemory() {
   const char *text = std::getenv("DIVISI_FAKE_GPU_MEMORY");
   return text ? std::strtoull(text, nullptr, 10) : size_t(80) << 30;
 }
-size_t usedMemory() {
+size_t usedMemory(bool ofHost = false) {
   size_t used = 0;
   for (auto &[at, size] : allocations)
-    used += pinned.contains(at) ? 0 : size;
+    used += pinned.contains(at) == ofHost ? size : 0;
   return used;
 }
 
@@ -367,6 +367,9 @@ API cuMemcpy2DAsync_v2(const Rows *rows, Stream *stream) {
 API cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
   if (int code = firstUse("use of pinned memory"); code != success)
     return code;
+  const char *most = std::getenv("DIVISI_FAKE_GPU_PINNED");
+  if (most && usedMemory(true) + bytes > std::strtoull(most, nullptr, 10))
+    return outOfMemory;
   *memory = std::malloc(bytes);
   allocations[(uintptr_t)*memory] = bytes;
   pinned.insert((uintptr_t)*memory);
