@@ -42,6 +42,20 @@ public:
   /// Returns when all work is complete; reports its failures.
   virtual void wait() = 0;
 
+  /// A part of the arena.
+  struct Place {
+    uint64_t offset;
+    size_t bytes;
+  };
+  /// Called once, before `rehearse`: returns memory of this processor for each input, where batches are written.
+  virtual std::vector<char *> placeInputs(const std::vector<Place> &inputs) = 0;
+  /// Returns when that memory may be written.
+  virtual void awaitInputs() = 0;
+  /// Begins to copy it to the device, beside other work. It must not be changed until `awaitInputs`.
+  virtual void sendInputs() = 0;
+  /// Writes what was sent last into the arena, after all earlier work.
+  virtual void takeInputs() = 0;
+
   /// Identifies the calls of a task: its number, the offset of its buffer slot, and the bits of DivisiWhen for what is
   /// computed on demand.
   struct TaskKey {
@@ -62,9 +76,8 @@ public:
 
   /// Called once, before states are written. What waits for all other work of the device, or allocates memory, when
   /// something is used for the first time, is done now: later it could wait for another rank that waits for this one.
-  /// `calls` makes the calls of all tasks, on an arena of zeros, which it is afterwards, too. Uploads have at most
-  /// `largestUpload` bytes.
-  virtual void rehearse(size_t largestUpload, const std::function<void()> &calls) { (void)largestUpload, (void)calls; }
+  /// `calls` makes the calls of all tasks, on an arena of zeros, which it is afterwards, too.
+  virtual void rehearse(const std::function<void()> &calls) { (void)calls; }
 
   /// The run has failed: aborts work in which other ranks take part, so that nothing waits for them. No other calls may
   /// follow.

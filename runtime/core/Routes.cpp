@@ -6,9 +6,9 @@
 using namespace divisi::runtime;
 
 namespace {
-// Streams that share a queue of a GPU wait for each other. The streams of computing and of collectives have one each, a
-// communicator two, and a route one more.
-constexpr size_t queues = 32, ofRank = 2, ofCommunicator = 2, ofRoute = ofCommunicator + 1;
+// Streams that share a queue of a GPU wait for each other. The streams of computing, of collectives and of inputs have one each,
+// a communicator two, and a route one more.
+constexpr size_t queues = 32, ofRank = 3, ofCommunicator = 2, ofRoute = ofCommunicator + 1;
 } // namespace
 
 std::vector<Route> divisi::runtime::routesOf(const Mesh &mesh,

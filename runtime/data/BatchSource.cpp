@@ -1,5 +1,6 @@
 #include "runtime/data/BatchSource.h"
 #include "divisi/suggest.h"
+#include "runtime/core/Launch.h"
 #include "runtime/data/CsvFile.h"
 #include "runtime/data/NpySamples.h"
 #include "runtime/data/RingInput.h"
@@ -7,12 +8,16 @@
 #include "runtime/data/images/ImageSamples.h"
 
 #include <cstring>
+#include <mutex>
 #include <unistd.h>
 
 using namespace divisi;
 using namespace divisi::runtime;
 
 namespace {
+/// The bytes of a batch that a thread copies at least.
+constexpr int64_t leastPiece = int64_t(1) << 20;
+
 /// The type of tokens in files without a header: as nanoGPT writes them, if all tokens of the input fit.
 DataType usualTokens(const Input &input) {
   return input.range && input.range->second > int64_t(UINT16_MAX) + 1 ? DataType::U32 : DataType::U16;
@@ -96,7 +101,7 @@ Result<BatchSource> BatchSource::openRing(const Manifest &manifest, const std::s
 
 bool BatchSource::endsEpoch(int64_t index) const { return ring ? ring->endsPass() : index + 1 == fullBatches(); }
 
-Status BatchSource::loadFed(char *arena, int64_t &rows) {
+Status BatchSource::loadFed(InputPlaces places, int64_t &rows) {
   Result<bool> found = ring->next();
   rows = found.ok() && *found ? batch : 0;
   if (rows == 0)
@@ -104,7 +109,7 @@ Status BatchSource::loadFed(char *arena, int64_t &rows) {
   Status status;
   for (const Feed &feed : feeds)
     if (feed.input.here && status.ok()) {
-      char *to = arena + feed.input.offset;
+      char *to = places.take(feed.input);
       status = feed.constant ? copy(feed, feed.piece, 0, to) : loadRows(feed, 0, rows, to);
     }
   ring->release();
@@ -321,11 +326,10 @@ Status BatchSource::copy(const Feed &feed, const Slice &slice, int64_t from, cha
   return status;
 }
 
-Result<int64_t> BatchSource::loadRun(const Feed &feed, int64_t begin, int64_t rows, int64_t from, int64_t to,
-                                     char *place) const {
+Status BatchSource::loadRun(const Feed &feed, int64_t begin, int64_t from, int64_t to, char *place) const {
   int64_t each = feed.rowsEach, elements = feed.row.elements(), r = from;
   bool whole = elements == feed.rowElements;
-  while (r < to && r / each < rows) {
+  while (r < to) {
     int64_t within = r % each;
     // The rows of a sample are contiguous.
     int64_t n = whole ? std::min(to - r, each - within) : 1;
@@ -336,7 +340,7 @@ Result<int64_t> BatchSource::loadRun(const Feed &feed, int64_t begin, int64_t ro
       return status;
     r += n;
   }
-  return r - from;
+  return {};
 }
 
 std::pair<int64_t, int64_t> BatchSource::rowsOf(const Feed &feed, int64_t m) {
@@ -352,27 +356,38 @@ Status BatchSource::loadRows(const Feed &feed, int64_t begin, int64_t rows, char
   int64_t elements = feed.row.elements(), width = widthOf(input.dtype);
   for (int64_t m = 0; m < feed.microbatches; ++m, to += feed.rows * elements * width) {
     auto [first, end] = rowsOf(feed, m);
-    Result<int64_t> loaded = loadRun(feed, begin, rows, first, end, to);
-    if (!loaded.ok())
-      return loaded.status();
-    std::memset(to + *loaded * elements * width, 0, static_cast<size_t>((feed.rows - *loaded) * elements * width));
+    int64_t loaded = std::clamp<int64_t>(rows * feed.rowsEach - first, 0, end - first);
+    Status failed;
+    int64_t failedRow = loaded;
+    std::mutex mutex; // of the error of the first row that has one
+    forEachPiece(loaded, leastPiece / std::max<int64_t>(elements * width, 1), divisi_team_size(), [&](int64_t from, int64_t until) {
+      Status status = loadRun(feed, begin, first + from, first + until, to + from * elements * width);
+      std::lock_guard lock(mutex);
+      if (!status.ok() && from < failedRow) {
+        failed = std::move(status);
+        failedRow = from;
+      }
+    });
+    if (!failed.ok())
+      return failed;
+    std::memset(to + loaded * elements * width, 0, static_cast<size_t>((feed.rows - loaded) * elements * width));
     if (input.padding)
-      for (int64_t i = *loaded * elements; i < feed.rows * elements; ++i)
+      for (int64_t i = loaded * elements; i < feed.rows * elements; ++i)
         writeInteger(to + i * width, input.dtype, *input.padding);
   }
   return {};
 }
 
-Status BatchSource::load(int64_t index, char *arena, int64_t &rows) {
+Status BatchSource::load(int64_t index, InputPlaces places, int64_t &rows) {
   if (ring)
-    return loadFed(arena, rows);
+    return loadFed(places, rows);
   int64_t begin = index * batch;
   rows = std::min(batch, sampleCount - begin);
   expectImages(index);
   for (const Feed &feed : feeds) {
     if (!feed.input.here)
       continue;
-    char *to = arena + feed.input.offset;
+    char *to = places.take(feed.input);
     if (feed.blank && feed.constant) {
       std::memset(to, 0, static_cast<size_t>(feed.input.bytes));
       continue;

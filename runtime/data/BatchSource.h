@@ -18,10 +18,25 @@ namespace divisi::runtime {
 struct Cursor {
   int64_t epoch = 0; ///< finished epochs
   int64_t batch = 0; ///< finished batches of this epoch
+  bool operator==(const Cursor &) const = default;
 };
 
 /// Names of classes as `printable` texts, in the order of their numbers, by the input whose labels they are. Inputs whose labels are from elsewhere have none.
 using ClassNames = std::map<std::string, std::vector<std::string>>;
+
+/// Where the inputs of a batch are written: to their places in an arena, or elsewhere.
+class InputPlaces {
+public:
+  InputPlaces(char *arena) : arena(arena) {}
+  /// One for each input that this rank has, in their order.
+  InputPlaces(const std::vector<char *> &own) : next(own.data()) {}
+  /// That of the next input that this rank has.
+  char *take(const Input &input) { return next ? *next++ : arena + input.offset; }
+
+private:
+  char *arena = nullptr;
+  char *const *next = nullptr;
+};
 
 class BatchRing;
 class CsvFile;
@@ -75,9 +90,9 @@ public:
   void augment(uint64_t seed, uint64_t epoch);
   /// Loads the shard of another rank of the mesh from now on.
   void loadFor(const Manifest &manifest, int64_t rank);
-  /// Copies batch `index` to the inputs' places in the arena; missing rows are filled with padding. Returns the number
-  /// of valid rows in `rows`: 0 if another process feeds and there is no further batch, or a stop was asked for.
-  Status load(int64_t index, char *arena, int64_t &rows);
+  /// Copies batch `index` to the inputs' places; missing rows are filled with padding. Returns the number of valid rows
+  /// in `rows`: 0 if another process feeds and there is no further batch, or a stop was asked for.
+  Status load(int64_t index, InputPlaces places, int64_t &rows);
 
 private:
   struct Feed {
@@ -104,7 +119,7 @@ private:
   static Status openArray(Feed &feed, const std::string &path, const std::string &flag, const Note &note);
   static Status openTokens(Feed &feed, const FileRange &paths, const std::string &flag, const Note &note,
                            std::optional<DataType> type);
-  Status loadFed(char *arena, int64_t &rows);
+  Status loadFed(InputPlaces places, int64_t &rows);
   Status openCsv(Feed &feed, const CsvPath &path, const Manifest &manifest, const std::string &flag);
   /// Feeds a label without a file with next tokens.
   Status followTokens(Feed &feed, const std::string &flag, const Note &note) const;
@@ -129,8 +144,8 @@ private:
   Status copy(const Feed &feed, const Slice &slice, int64_t from, char *to) const;
   /// Copies this rank's rows of the batch that begins at sample `begin` and has `rows` rows.
   Status loadRows(const Feed &feed, int64_t begin, int64_t rows, char *to) const;
-  /// The same for rows [`from`, `to`) of the batch; returns their number.
-  Result<int64_t> loadRun(const Feed &feed, int64_t begin, int64_t rows, int64_t from, int64_t to, char *place) const;
+  /// The same for rows [`from`, `to`) of the batch, all of which exist.
+  Status loadRun(const Feed &feed, int64_t begin, int64_t from, int64_t to, char *place) const;
   void readAhead(int64_t index) const;
   /// Keeps the process from growing with what was read of large files.
   void limitResidence(int64_t rows);

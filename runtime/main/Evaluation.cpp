@@ -103,7 +103,7 @@ Status Trainer::evaluateBatches(uint32_t wants, const std::string &failing, cons
                                 const std::function<Status(int64_t)> &then) {
   for (int64_t i = 0; i < evalData->allBatches(); ++i) {
     int64_t rows = 0;
-    if (Status status = agreeToGoOn(evalData->load(i, program->arena().data(), rows)); !status.ok())
+    if (Status status = agreeToGoOn(program->load(*evalData, i, rows)); !status.ok())
       return status;
     if (stopped)
       return {};
@@ -150,7 +150,7 @@ Status Trainer::evaluateShares(int64_t batch, int64_t rows, uint32_t wants) {
       if (!share)
         continue; // a server, or there are fewer shares than workers
       evalData->loadFor(manifest, *share);
-      if (Status loaded = evalData->load(batch, program->arena().data(), rows); mine.ok())
+      if (Status loaded = program->load(*evalData, batch, rows); mine.ok())
         mine = loaded;
       if (Status status = program->evaluateShare(*share, rows, wants, absent); !status.ok())
         return status;

@@ -35,7 +35,7 @@ Status Trainer::freeSteps() {
     ranks->setStep(share.batch + 1);
     if (!manifest.servers || manifest.servers->asynchronous)
       data->loadFor(manifest, manifest.workerRank(share.index));
-    return data->load(share.batch - first, program->arena().data(), rows);
+    return program->load(*data, share.batch - first, rows);
   };
   feed.rate = [&](int64_t batch) { return rateOf(batch + 1); };
   feed.wants = [&](int64_t batch) { return wantsOf(batch + 1, data->endsEpoch(batch - first)); };

@@ -115,13 +115,13 @@ Status Program::rehearse() {
   setRecorder(nullptr);
   Ranges *named = std::exchange(context.ranges, nullptr);
   context.wants = DIVISI_WHEN_GRAD_NORMS | DIVISI_WHEN_METRICS | DIVISI_WHEN_PREDICTIONS;
-  int64_t largest = 0;
-  for (const Input &input : description.inputs)
-    largest = std::max(largest, input.here ? input.bytes : 0);
-  for (const State &state : description.state)
-    largest = std::max(largest, state.here ? state.bytes : 0);
   Status status = withAccelerator([&](Accelerator &device) {
-    device.rehearse(static_cast<size_t>(largest), [&] {
+    std::vector<Accelerator::Place> places;
+    for (const Input &input : description.inputs)
+      if (input.here)
+        places.push_back({static_cast<uint64_t>(input.offset), static_cast<size_t>(input.bytes)});
+    inputPlaces = device.placeInputs(places);
+    device.rehearse([&] {
       int number = 0;
       for (const char *function : {"train", "evaluate"}) {
         const Table *table = description.table(function);
@@ -220,10 +220,16 @@ Status Program::meetReplicas(int64_t step, bool last) {
   return pushStates();
 }
 
+Status Program::load(BatchSource &from, int64_t index, int64_t &rows) {
+  if (Status status = withAccelerator([](Accelerator &to) { to.awaitInputs(); }); !status.ok())
+    return status;
+  Status status = inputPlaces.empty() ? from.load(index, memory.data(), rows) : from.load(index, inputPlaces, rows);
+  return status.ok() ? withAccelerator([](Accelerator &to) { to.sendInputs(); }) : status;
+}
+
 Status Program::pushInputs() {
   return withAccelerator([&](Accelerator &to) {
-    for (const Input &input : description.inputs)
-      push(to, input);
+    to.takeInputs();
     for (const auto &scalar : description.scalars)
       push(to, scalar);
   });
@@ -253,15 +259,6 @@ void Program::runTask(const Row &row, int64_t slot, int64_t microbatch) {
   });
   if (!status.ok())
     context.fail(status.message());
-}
-
-bool Program::resultsOverlapInputs() const {
-  return std::any_of(description.results.begin(), description.results.end(), [&](const Output &output) {
-    return std::any_of(description.inputs.begin(), description.inputs.end(), [&](const Input &input) {
-      return output.here && input.here && output.offset < input.offset + input.bytes &&
-             input.offset < output.offset + output.bytes;
-    });
-  });
 }
 
 void Program::runRows(const Table &table, const std::function<bool(const Row &)> &chosen) {
@@ -294,7 +291,7 @@ Status Program::run(const char *function, int64_t rows, uint32_t wants, const st
   }
   if (context.failed())
     return context.error;
-  if (accelerator && meanwhile && !resultsOverlapInputs())
+  if (accelerator && meanwhile)
     meanwhile();
   if (Status status = pullResults(function); !status.ok())
     return status;

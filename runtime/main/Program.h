@@ -5,6 +5,7 @@
 #include "runtime/comm/Staging.h"
 #include "runtime/core/Arena.h"
 #include "runtime/core/Context.h"
+#include "runtime/data/BatchSource.h"
 #include "runtime/main/Minibatches.h"
 #include "runtime/main/Replicas.h"
 #include "runtime/main/AsynchronousGossip.h"
@@ -41,9 +42,11 @@ public:
   std::string_view skeleton() const { return {code.skeleton, code.skeleton_bytes}; }
   int threads() const { return context.threads; }
 
-  /// One step of training on the batch in the arena; `wants` are bits of DivisiWhen. In an asynchronous program the
+  /// Loads a batch (BatchSource::load) for the next step or evaluation. An accelerator gets it beside what it computes.
+  Status load(BatchSource &from, int64_t index, int64_t &rows);
+  /// One step of training on the batch that was loaded last; `wants` are bits of DivisiWhen. In an asynchronous program the
   /// batch enters the pipeline, and its results are available some steps later. `meanwhile` is called while an
-  /// accelerator computes a synchronous step: it may change inputs in the arena.
+  /// accelerator computes a synchronous step: it may load the next batch.
   Status train(double learningRate, int64_t rows, uint32_t wants, const std::function<void()> &meanwhile = {});
   /// The pipeline of an asynchronous program must be empty. `wants` as above.
   Status evaluate(int64_t rows, uint32_t wants = 0);
@@ -137,8 +140,6 @@ private:
   void pull(Accelerator &from, const Tensor &tensor) const;
   Status pushInputs();
   Status pullResults(const std::string &function);
-  /// Whether results have places in which inputs are.
-  bool resultsOverlapInputs() const;
   /// Runs what the table has for the next minibatch, or in a pipeline that drains.
   Status runMinibatch();
   Minibatches newMinibatches() const {
@@ -180,6 +181,7 @@ private:
   std::unique_ptr<Replicas> replicas;       ///< null: all have the same parameters
   std::unique_ptr<ServedStep> served;       ///< null: there are no dedicated servers
   std::unique_ptr<AsynchronousGossip> gossip; ///< null: replicas do not gossip asynchronously
+  std::vector<char *> inputPlaces;            ///< where an accelerator takes inputs from; empty: they are in the arena
   DivisiContext context;
   std::unique_ptr<Ranges> ranges; ///< null: no tool
   std::vector<double> numbers;    ///< by result

@@ -177,28 +177,35 @@ Status Trainer::drain() {
   return report();
 }
 
-Status Trainer::prepare() {
-  if (auto epoch = static_cast<uint64_t>(point.cursor.epoch); !ordered || point.cursor.batch == 0) {
+Status Trainer::load(const Cursor &place, int64_t &rowCount) {
+  if (orderedEpoch != place.epoch) {
+    auto epoch = static_cast<uint64_t>(place.epoch);
     if (point.shuffle)
       data->shuffle(point.seed, epoch);
     data->augment(point.seed, epoch);
+    orderedEpoch = place.epoch;
   }
-  ordered = true;
+  rowCount = manifest.batch;
+  return manifest.dealsShares() ? Status() : program->load(*data, place.batch, rowCount); // workers load shares
+}
+
+Status Trainer::prepare() {
   stepBegan = Clock::now();
-  if (std::optional<Ahead> loaded = std::exchange(ahead, {}); loaded && loaded->batch == point.cursor.batch) {
+  if (std::optional<Ahead> loaded = std::exchange(ahead, {}); loaded && loaded->place == point.cursor) {
     rows = loaded->rows;
     return loaded->status;
   }
-  rows = manifest.batch;
-  return manifest.dealsShares() ? Status() : data->load(point.cursor.batch, program->arena().data(), rows); // workers load shares
+  return load(point.cursor, rows);
 }
 
 void Trainer::loadAhead() {
-  if (data->endsEpoch(point.cursor.batch) || point.step + 1 >= total || evaluatesAfter(point.step + 1, false))
-    return; // another epoch has another order, and an evaluation has other data
+  Cursor next = cursorBehind();
+  bool epochEnds = next.batch == 0;
+  if (point.step + 1 >= total || evaluatesAfter(point.step + 1, epochEnds) || (epochEnds && data->fed()))
+    return; // an evaluation has other data; another process that feeds may wait for the end of a pass
   ahead.emplace();
-  ahead->batch = point.cursor.batch + 1;
-  ahead->status = data->load(ahead->batch, program->arena().data(), ahead->rows);
+  ahead->place = next;
+  ahead->status = load(next, ahead->rows);
 }
 
 uint32_t Trainer::wantsOf(int64_t number, bool lastOfEpoch) const {
@@ -222,8 +229,9 @@ Log::Step &Trainer::addLine(int64_t number, double seconds, bool endsEpoch) {
 Status Trainer::step() {
   if (manifest.dealsShares())
     return freeSteps();
-  int64_t number = point.step + 1, epoch = point.cursor.epoch + 1;
-  bool lastOfEpoch = data->endsEpoch(point.cursor.batch);
+  int64_t number = point.step + 1;
+  const Cursor behind = cursorBehind(); // fed data know it of the batch that was loaded last
+  bool lastOfEpoch = behind.batch == 0;
   const BatchRing *fed = data->fed().get();
   std::string position = fed ? fed->position() : ""; // of this batch: the next one may be loaded meanwhile
   if (fed && fed->isLast())
@@ -258,7 +266,7 @@ Status Trainer::step() {
     line.comm = ranks->takeUsage();
   point.step = number;
   point.position = std::move(position);
-  point.cursor = lastOfEpoch ? Cursor{epoch, 0} : Cursor{epoch - 1, point.cursor.batch + 1};
+  point.cursor = behind;
   return {};
 }
 

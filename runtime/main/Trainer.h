@@ -90,7 +90,13 @@ private:
   bool resultsComeLater() const {
     return program->isAsynchronous() || manifest.dealsShares() || program->meetsSeldom();
   }
-  /// Loads the next batch of the epoch while an accelerator computes.
+  /// The place of the next batch but one.
+  Cursor cursorBehind() const {
+    return data->endsEpoch(point.cursor.batch) ? Cursor{point.cursor.epoch + 1, 0} : Cursor{point.cursor.epoch, point.cursor.batch + 1};
+  }
+  /// Loads the batch at a place, in the order of its epoch.
+  Status load(const Cursor &place, int64_t &rowCount);
+  /// Loads the next batch while an accelerator computes.
   void loadAhead();
   Status report();
   bool mustAgree() const;
@@ -153,7 +159,8 @@ private:
   int64_t rows = 0;                    ///< of the loaded batch
   /// A batch that was loaded during the previous step.
   struct Ahead {
-    int64_t batch = 0, rows = 0;
+    Cursor place;
+    int64_t rows = 0;
     Status status;
   };
   std::optional<Ahead> ahead;
@@ -167,7 +174,7 @@ private:
   std::unique_ptr<Profile> profile; ///< null: no profile is written
   TrainingPoint point;              ///< the progress of training
   int64_t total = 0, planned = 0;   ///< steps to finish; before training ends early
-  bool ordered = false;             ///< whether the samples of this epoch are ordered
+  std::optional<int64_t> orderedEpoch; ///< that in whose order the samples are
   Clock::time_point stepBegan;
   std::deque<Log::Step> unreported; ///< steps without results yet
   std::optional<std::string> resumedFrom;

@@ -177,6 +177,8 @@ Result<std::unique_ptr<Accelerator>> Trainer::openDevice() {
                               return route.from == manifest.rank || route.to == manifest.rank;
                             }));
     }
+    for (const Input &input : manifest.inputs)
+      where.inputBytes += input.here ? static_cast<uint64_t>(input.bytes) : 0;
     std::unique_ptr<Accelerator> gpu(divisi_cuda_open(code, bytes, where, &found, &why));
     if (gpu)
       return gpu;

@@ -134,6 +134,41 @@ class Tests:
             return f"{kinds['allocate']} allocations, {kinds['free']} freed"
         return ""
 
+    def inputs(self, late):
+        """Batches wait for each other on their way to the GPU, whatever is late there: over several shuffled epochs, with evaluations
+        between steps, losses are those of the CPU, and weights those of a GPU where nothing is late, also after --resume."""
+        with tempfile.TemporaryDirectory() as name:
+            folder, found = pathlib.Path(name), {}
+            command = self.program(folder, flags=["--target", "cpu,cuda"])
+            evaluated = [word for file in command[2::2] for word in ("--eval", file)]
+            runs = {
+                "cpu": ("cpu", [], {}),
+                "cuda": ("cuda", [], {}),
+                "not pinned": ("cuda", [], {"DIVISI_FAKE_GPU_LATE": late, "DIVISI_FAKE_GPU_PINNED": str(16 << 20)}),  # enough for the ring
+                "late": ("cuda", ["--checkpoint", folder / "states", "--every", "1", "--keep-checkpoints", "20"], {"DIVISI_FAKE_GPU_LATE": late}),
+                "resumed": ("cuda", ["--checkpoint", folder / "states", "--every", "1", "--resume"], {"DIVISI_FAKE_GPU_LATE": late}),
+            }
+            for run, (device, words, variables) in runs.items():
+                log, saved = folder / f"{run}.jsonl", folder / f"{run}.safetensors"
+                done = self.run([*command, *evaluated, "--eval-every", "5", "--steps", "14", "--epochs", "5", "--device", device, "--quiet", "--log", log,
+                                 "--save-weights", saved, *words], **variables)
+                if done.returncode != 0:
+                    return f"{run}: {done.stderr.strip()}"
+                rows = [json.loads(line) for line in log.read_text().splitlines()]
+                found[run] = [row["loss"] for row in rows if "loss" in row and "epoch_end" not in row], saved.read_bytes()
+                for state in (folder / "states").glob("step-*"):
+                    if state.name != "step-6":  # the end of the first epoch
+                        shutil.rmtree(state)
+        wanted = found["cpu"][0]
+        if len(wanted) < 14 + 3 or len(set(wanted)) < 14 or len(found["resumed"][0]) != len(wanted) - 6 - 1:
+            return f"too few numbers: {wanted}"
+        for run, (losses, weights) in found.items():
+            if run != "cpu" and weights != found["cuda"][1]:
+                return f"{run}: other weights: {losses}"
+            if max(abs(a - b) for a, b in zip(losses[-6:], wanted[-6:], strict=True)) > 1e-4 * wanted[0]:
+                return f"{run}: {losses}, not {wanted}"
+        return ""
+
     def trace(self):
         """Times of calls and collectives come from the streams of each GPU."""
         with tempfile.TemporaryDirectory() as folder:
@@ -391,6 +426,9 @@ def main():
             tests.check(f"aligned: {precision}", tests.aligned(precision, tolerance))
     if options.only in "guarded":
         tests.check("guarded: parts of run.py that hang", tests.guarded())
+    if options.only in "inputs":
+        for late in ("uploads", "copies"):
+            tests.check(f"inputs: {late} are late", tests.inputs(late))
     if options.only in "libraries":
         tests.check("libraries: of CUDA 12 and 13", tests.libraries())
     if options.only in "queries":

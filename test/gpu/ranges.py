@@ -50,6 +50,8 @@ class Ranges:
                     self.wrong = "more ends than ranges"
                     return
                 open_ranges.pop()
+            elif kind == "copy" and not open_ranges:
+                continue  # of an input, before a step
             elif kind.startswith(WORK) and self.tasks:
                 if len(open_ranges) != (1 if kind in ("capture", "graph", "replay") else 2):
                     self.wrong = f"'{line}' within {open_ranges}"

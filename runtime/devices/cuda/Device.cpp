@@ -21,7 +21,6 @@ namespace {
 constexpr int capabilityMajor = 75, capabilityMinor = 76;
 constexpr int captureThreadLocal = 1;
 constexpr std::chrono::seconds longestAbort{5};
-constexpr size_t mostPinned = size_t(64) << 20;
 constexpr int errorLog = 5, errorLogBytes = 6;
 
 /// What cuBLASLt and cuDNN load and allocate, and what a communicator of NCCL does: rough figures, of what NVIDIA's
@@ -45,13 +44,11 @@ Gpu::Gpu(const DivisiProgram &program, uint64_t arenaBytes, const GpuPlace &wher
   driver.check(driver.retainContext(&context, device), "use a GPU");
   driver.check(driver.setContext(context), "use a GPU");
   driver.check(driver.createStream(&stream, nonBlocking), "create a stream");
-  ring.emplace(driver, stream, [this](Event event) {
-    waitFor([&] { return driver.queryEvent(event); }, [&] { return driver.waitForEvent(event); });
-  });
+  ring.emplace(driver, stream, [this](Event event) { awaitEvent(event); });
   const DivisiDeviceCode &code = codeFor(program, device);
   found = true;
   load(code);
-  checkMemory(arenaBytes + program.constant_bytes, where.communicators);
+  checkMemory(arenaBytes + program.constant_bytes + where.inputBytes, where.communicators);
   arenaBytes_ = arenaBytes;
   memory.emplace(driver, arenaBytes, concat("allocate the arena of ", arenaBytes, " bytes").c_str());
   constant.emplace(driver, program.constant_bytes, "allocate the constants");
@@ -71,20 +68,30 @@ Gpu::~Gpu() {
   if (module)
     driver.unloadModule(module);
   ring.reset();
+  inputs.reset();
   driver.destroyStream(stream);
 }
 
-void Gpu::upload(uint64_t offset, const char *from, size_t bytes) {
-  if (bytes == 0)
-    return;
-  if (bytes <= mostPinned)
-    return ring->copy(addressOf(arena() + offset), from, bytes);
-  // Larger state is copied once: a copy from memory that is not pinned blocks, and does not check the other ranks
-  // while it waits.
-  if (nccl)
-    wait();
-  driver.check(driver.toDevice(addressOf(arena() + offset), from, bytes, stream), "write to the GPU");
-  wait();
+std::vector<char *> Gpu::placeInputs(const std::vector<Place> &places) {
+  if (places.empty())
+    return {};
+  inputs.emplace(driver, stream, arena(), places);
+  return inputs->memory();
+}
+
+void Gpu::awaitInputs() {
+  if (Event sent = inputs ? inputs->sent() : nullptr)
+    awaitEvent(sent);
+}
+
+void Gpu::sendInputs() {
+  if (inputs)
+    inputs->send();
+}
+
+void Gpu::takeInputs() {
+  if (inputs)
+    inputs->take();
 }
 
 /// NCCL aborts a communicator when no graph holds its collectives. Should this not end, the process does.
@@ -105,8 +112,7 @@ void Gpu::abandon() noexcept {
   }
 }
 
-void Gpu::rehearse(size_t largestUpload, const std::function<void()> &calls) {
-  ring->grow(std::min(largestUpload, mostPinned));
+void Gpu::rehearse(const std::function<void()> &calls) {
   rehearsing = true;
   calls();
   rehearsing = false;

@@ -7,10 +7,11 @@
 
 #include <memory>
 
-/// Which GPU a rank uses, and for how many communicators it leaves memory.
+/// Which GPU a rank uses, and for what else it leaves memory: communicators, and the inputs of the next batch.
 struct GpuPlace {
   int local = 0; ///< this rank's number on the host; ranks take the host's GPUs in turn
   size_t communicators = 0;
+  uint64_t inputBytes = 0;
 };
 
 /// Opens a GPU with the program's kernels and constants, and a zero arena in its memory. Fails if there is no driver, no

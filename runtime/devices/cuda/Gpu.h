@@ -8,6 +8,7 @@
 #include "runtime/devices/cuda/Blas.h"
 #include "runtime/devices/cuda/Device.h"
 #include "runtime/devices/cuda/Dnn.h"
+#include "runtime/devices/cuda/Inputs.h"
 #include "runtime/devices/cuda/Marks.h"
 #include "runtime/devices/cuda/Nccl.h"
 #include "runtime/devices/cuda/PinnedRing.h"
@@ -20,7 +21,7 @@
 
 namespace divisi::runtime::cuda {
 
-/// One GPU, whose work is on one stream besides that of NCCL. Each library call of the ABI is a method in a file of its
+/// One GPU, whose work is on one stream besides those of inputs and of NCCL. Each library call of the ABI is a method in a file of its
 /// own (Gemm.cpp, Conv.cpp, ...).
 class Gpu : public Accelerator {
 public:
@@ -32,13 +33,17 @@ public:
   char *arena() const override { return memory->data(); }
   const char *constants() const override { return constant->data(); }
 
-  void upload(uint64_t offset, const char *from, size_t bytes) override;
+  void upload(uint64_t offset, const char *from, size_t bytes) override { ring->copy(addressOf(arena() + offset), from, bytes); }
   void download(uint64_t offset, char *to, size_t bytes) override { read(arena() + offset, to, bytes); }
   void wait() override {
     waitFor([this] { return driver.query(stream); }, [this] { return driver.synchronize(stream); });
   }
+  std::vector<char *> placeInputs(const std::vector<Place> &places) override;
+  void awaitInputs() override;
+  void sendInputs() override;
+  void takeInputs() override;
   void abandon() noexcept override;
-  void rehearse(size_t largestUpload, const std::function<void()> &calls) override;
+  void rehearse(const std::function<void()> &calls) override;
   void setRecorder(Recorder *to) override;
   void finishRecording() override;
   Exchange *connect(Communicator &ranks, const Traffic &traffic, Exchange &byHost, std::string &obstacle) override;
@@ -66,6 +71,9 @@ private:
   void checkMemory(uint64_t bytes, size_t communicators) const;
   void load(const DivisiDeviceCode &code);
   void read(const char *from, char *to, size_t bytes);
+  void awaitEvent(Event event) {
+    waitFor([&] { return driver.queryEvent(event); }, [&] { return driver.waitForEvent(event); });
+  }
   /// Waits; with several ranks it checks the others meanwhile.
   void waitFor(const std::function<int()> &query, const std::function<int()> &block);
   /// Whether several ranks use the same GPU; only rank 0 knows the result.
@@ -93,6 +101,7 @@ private:
   std::optional<Memory> memory, constant;
   Uuid uuid = {};
   std::optional<PinnedRing> ring;
+  std::optional<Inputs> inputs; ///< null: this rank has none
   Marks marks{driver};
   Recorder *recorder = nullptr; ///< not owned
   std::optional<Nccl> nccl;     ///< if there are several GPUs

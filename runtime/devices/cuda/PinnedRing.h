@@ -8,18 +8,17 @@
 #include <cstring>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <vector>
 
 namespace divisi::runtime::cuda {
 
-/// Copies to a GPU through a ring of pinned memory, which has room for two batches or more. The caller may change its
-/// memory immediately, and waits only if the ring is full of data that is not yet copied.
+/// Copies to a GPU through a ring of pinned memory. The caller may change its memory immediately, and waits only if the ring is full of
+/// data that is not yet copied.
 class PinnedRing {
 public:
   /// `await` returns when an event is complete.
   PinnedRing(const Driver &driver, Stream stream, std::function<void(Event)> await)
-      : driver(driver), stream(stream), await(std::move(await)) {}
+      : driver(driver), stream(stream), await(std::move(await)), ring(driver, size) {}
   ~PinnedRing() {
     for (const Piece &piece : pieces)
       driver.destroyEvent(piece.copied);
@@ -29,19 +28,19 @@ public:
   PinnedRing(const PinnedRing &) = delete;
   PinnedRing &operator=(const PinnedRing &) = delete;
 
-  /// Allocates the memory for copies of up to `bytes` bytes now.
-  void grow(size_t bytes) {
-    if (ring && 2 * bytes <= size)
-      return;
-    while (!pieces.empty())
-      release();
-    size = std::max(least, 4 * bytes);
-    ring.reset();
-    ring = std::make_unique<PinnedMemory>(driver, size);
-    at = 0;
+  void copy(Address to, const char *from, size_t bytes) {
+    for (size_t done = 0; done < bytes; done += longest)
+      copyPiece(to + done, from + done, std::min(longest, bytes - done));
   }
 
-  void copy(Address to, const char *from, size_t bytes) {
+private:
+  static constexpr size_t alignment = 64, size = size_t(16) << 20, longest = size / 4;
+  struct Piece {
+    size_t begin, end;
+    Event copied;
+  };
+
+  void copyPiece(Address to, const char *from, size_t bytes) {
     char *memory = reserve(bytes);
     std::memcpy(memory, from, bytes);
     driver.check(driver.toDevice(to, memory, bytes, stream), "write to the GPU");
@@ -56,23 +55,14 @@ public:
     driver.check(driver.recordEvent(event, stream), "record an event");
     at += (bytes + alignment - 1) / alignment * alignment;
   }
-
-private:
-  static constexpr size_t alignment = 64, least = size_t(1) << 20;
-  struct Piece {
-    size_t begin, end;
-    Event copied;
-  };
-
   /// Memory behind the last piece, or at the beginning of the ring, once older pieces there are copied.
   char *reserve(size_t bytes) {
-    grow(bytes);
     if (at + bytes > size)
       at = 0;
     auto overlaps = [&](const Piece &piece) { return piece.begin < at + bytes && at < piece.end; };
     while (std::any_of(pieces.begin(), pieces.end(), overlaps))
       release();
-    return ring->data() + at;
+    return ring.data() + at;
   }
   /// Waits for the oldest piece and frees it.
   void release() {
@@ -84,8 +74,8 @@ private:
   const Driver &driver;
   Stream stream;
   std::function<void(Event)> await;
-  std::unique_ptr<PinnedMemory> ring;
-  size_t size = 0, at = 0;
+  PinnedMemory ring;
+  size_t at = 0;
   std::deque<Piece> pieces; ///< in the order of the requests
   std::vector<Event> spare;
 };

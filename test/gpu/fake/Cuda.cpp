@@ -17,6 +17,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -59,6 +60,7 @@ struct Event {
 };
 
 std::map<uintptr_t, size_t> allocations;
+std::set<uintptr_t> pinned; // those of the host's memory
 bool stuckInGraph = false;
 /// Queues of the GPU, and the streams that are in use, those of NCCL's communicators among them.
 int queues = 0;
@@ -76,10 +78,10 @@ size_t totalMemory() {
   const char *text = std::getenv("DIVISI_FAKE_GPU_MEMORY");
   return text ? std::strtoull(text, nullptr, 10) : size_t(80) << 30;
 }
-size_t usedMemory() {
+size_t usedMemory(bool ofHost = false) {
   size_t used = 0;
   for (auto &[at, size] : allocations)
-    used += size;
+    used += pinned.contains(at) == ofHost ? size : 0;
   return used;
 }
 
@@ -96,14 +98,32 @@ int enqueue(Stream *stream, Work work) {
   ++stream->count;
   if (stream->stuck)
     return success;
-  if (stream->worker) {
+  if (stream->capture)
+    stream->capture->work.push_back(std::move(work));
+  else if (stream->worker)
     stream->worker->give(std::move(work));
-    return success;
-  }
-  if (!stream->capture)
+  else
     return work();
-  stream->capture->work.push_back(std::move(work));
   return success;
+}
+
+/// Waits for the work of a stream, as copies of memory do that is not pinned.
+int finish(Stream *stream) {
+  if (!stream->worker)
+    return success;
+  stream->worker->waitForAll();
+  return stream->worker->all();
+}
+
+/// DIVISI_FAKE_GPU_LATE names what begins late, "uploads" or "copies" on the GPU. All streams then run beside the host, so that
+/// numbers are wrong where something does not wait for it.
+const char *lateWork() {
+  static const char *name = std::getenv("DIVISI_FAKE_GPU_LATE");
+  return name;
+}
+void beLate(const char *kind) {
+  if (lateWork() && std::strcmp(lateWork(), kind) == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
 /// What is used for the first time may wait for all work of the GPU, and with DIVISI_FAKE_GPU_WAITS it does. While a
@@ -288,8 +308,15 @@ API cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t bytes, 
   if (stream->capture)
     return captureInvalid; // a real driver may record it; the test needs the current values
   record("upload %zu", bytes);
-  std::memcpy((void *)(uintptr_t)to, from, bytes);
-  return success;
+  bool later = isWithin((uintptr_t)from, bytes); // it is pinned
+  if (int code = later ? success : finish(stream); code != success)
+    return code;
+  auto copy = [=] {
+    beLate("uploads");
+    std::memcpy((void *)(uintptr_t)to, from, bytes);
+    return success;
+  };
+  return later ? enqueue(stream, copy) : copy();
 }
 API cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t bytes, Stream *stream) {
   if (!isWithin(from, bytes))
@@ -297,6 +324,8 @@ API cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t bytes, Stream
   if (stream->capture)
     return captureInvalid;
   record("download %zu", bytes);
+  if (int code = finish(stream); code != success)
+    return code;
   std::memcpy(to, (const void *)(uintptr_t)from, bytes);
   return success;
 }
@@ -305,6 +334,7 @@ API cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t 
     return invalidValue;
   record("copy %zu", bytes);
   return enqueue(stream, [=] {
+    beLate("copies");
     std::memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
     return success;
   });
@@ -337,8 +367,12 @@ API cuMemcpy2DAsync_v2(const Rows *rows, Stream *stream) {
 API cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
   if (int code = firstUse("use of pinned memory"); code != success)
     return code;
+  const char *most = std::getenv("DIVISI_FAKE_GPU_PINNED");
+  if (most && usedMemory(true) + bytes > std::strtoull(most, nullptr, 10))
+    return outOfMemory;
   *memory = std::malloc(bytes);
   allocations[(uintptr_t)*memory] = bytes;
+  pinned.insert((uintptr_t)*memory);
   return success;
 }
 API cuMemHostGetDevicePointer_v2(unsigned long long *address, void *memory, unsigned) {
@@ -346,6 +380,8 @@ API cuMemHostGetDevicePointer_v2(unsigned long long *address, void *memory, unsi
   return success;
 }
 API cuMemFreeHost(void *memory) {
+  if (!pinned.erase((uintptr_t)memory))
+    return invalidValue;
   allocations.erase((uintptr_t)memory);
   std::free(memory);
   return success;
@@ -409,7 +445,7 @@ API cuStreamWaitEvent(Stream *stream, Event *event, unsigned) {
   if (stream->worker) {
     if (event->worker && event->worker != stream->worker)
       stream->worker->give([worker = event->worker, ticket = event->ticket] { return worker->wait(ticket); });
-    return event->capture ? captureIsolation : success;
+    return event->capture || stream->capture ? captureIsolation : success;
   }
   stream->stuck = stream->stuck || event->stream->stuck;
   if (event->capture && !stream->capture) { // it takes part from now on
@@ -434,6 +470,8 @@ API cuStreamCreate(Stream **stream, unsigned) {
   if (fakeUseStreams(1) != success)
     return invalidValue;
   *stream = new Stream;
+  if (lateWork())
+    (*stream)->worker = std::make_shared<Worker>();
   live.insert(*stream);
   return success;
 }
@@ -445,11 +483,9 @@ API cuStreamDestroy_v2(Stream *stream) {
 }
 API cuStreamSynchronize(Stream *stream) {
   record("synchronize");
-  if (stream->worker)
-    stream->worker->waitForAll();
   if (stream->stuck)
     waitForEver();
-  return stream->capture ? captureInvalid : success;
+  return stream->capture ? captureInvalid : finish(stream);
 }
 API cuModuleLoadDataEx(Module **module, const void *image, unsigned, const int *, void **) {
   if (!hasContext)
@@ -528,15 +564,18 @@ API cuGraphLaunch(Graph *graph, Stream *stream) {
     return captureInvalid;
   if (stream->stuck)
     return success;
-  for (const Work &work : graph->work) {
-    if (int code = work(); code != success)
-      return code;
-    if (stuckInGraph) {
-      stream->stuck = true;
-      break;
+  auto replay = [=] {
+    for (const Work &work : graph->work) {
+      if (int code = work(); code != success)
+        return code;
+      if (stuckInGraph) {
+        stream->stuck = true;
+        break;
+      }
     }
-  }
-  return success;
+    return success;
+  };
+  return enqueue(stream, replay);
 }
 API cuGraphDestroy(Graph *graph) {
   delete graph;

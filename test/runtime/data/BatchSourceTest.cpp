@@ -1,11 +1,13 @@
 #include "runtime/data/BatchSource.h"
 #include "runtime/core/Json.h"
+#include "runtime/core/Team.h"
 #include "runtime/data/Shuffle.h"
 #include "test/runtime/FakeProgram.h"
 #include "test/runtime/Util.h"
 
 #include <cstring>
 #include <numeric>
+#include <set>
 
 using namespace divisi::runtime;
 using namespace divisi::test;
@@ -211,6 +213,46 @@ TEST_F(BatchSourceTest, MicrobatchesAreConsecutiveRows) {
   label[7] = 50;
   writeNpy(folder / "label.npy", "<i8", {10}, label);
   EXPECT_TRUE(failsWith(open()->load(1, arena, rows), "has the value 50 in row 7"));
+}
+
+/// A batch of 16 MiB, of which several threads copy rows, to places that are in no arena.
+TEST(LargeBatchTest, HasTheRowsOfTheOrderAndTheFirstError) {
+  constexpr int64_t samples = 96, batch = 64, width = 65536;
+  TemporaryFolder folder;
+  auto write = [&](const std::set<int64_t> &wrong) {
+    std::vector<int32_t> values;
+    for (int64_t i = 0; i < samples * width; ++i)
+      values.push_back(wrong.contains(i / width) && i % width == 7 ? -1 : static_cast<int32_t>(i));
+    writeNpy(folder / "x.npy", "<i4", {samples, width}, values);
+  };
+  write({});
+  Result<Manifest> manifest = parseManifest(concat(R"({"abi": 7, "batch": )", batch, R"(, "inputs": [
+    {"name": "x", "dtype": "I32", "shape": [)", batch, ", ", width, R"(], "offset": 0, "range": [0, )", samples * width, R"(]}],
+    "state": [], "scalars": [], "results": []})"), batch * width * 4);
+  ASSERT_TRUE(succeeded(manifest));
+  auto open = [&] { return BatchSource::open(*manifest, {{"x", folder / "x.npy"}}, "--data", {}); };
+  int before = divisi_team_size();
+  divisi_team_set_size(4);
+  Result<BatchSource> source = open();
+  ASSERT_TRUE(succeeded(source));
+  source->shuffle(3, 1);
+  std::vector<uint32_t> order = permutation(3, 1, samples);
+  std::vector<int32_t> found(batch * width);
+  std::vector<char *> places = {reinterpret_cast<char *>(found.data())};
+  int64_t rows = 0;
+  for (int64_t index : {0, 1}) {
+    ASSERT_TRUE(succeeded(source->load(index, places, rows)));
+    EXPECT_EQ(rows, index == 0 ? 64 : 32);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < batch * width; ++i) {
+      int64_t row = index * batch + i / width;
+      wrong += found[i] != (row < samples ? order[row] * width + i % width : 0);
+    }
+    EXPECT_EQ(wrong, 0);
+  }
+  write({61, 22, 40});
+  EXPECT_TRUE(failsWith(open()->load(0, places, rows), "has the value -1 in row 22"));
+  divisi_team_set_size(before);
 }
 
 TEST(ShuffleTest, IsAPermutationThatDependsOnSeedAndEpoch) {
