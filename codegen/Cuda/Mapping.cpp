@@ -13,8 +13,11 @@ using namespace divisi::codegen;
 
 namespace {
 constexpr int64_t threadsOfElements = 256, threadsOfWarps = 128, threadsOfRow = 256;
-/// From this number of points on, a row gets a whole block.
-constexpr int64_t longRow = 1024;
+/// From this number of points on, a row gets a whole block. (On an H100, layer norm and softmax of rows of 1,024 numbers take 12 % less
+/// time with warps, of 2,048 as much, of 4,096 twice as much.)
+constexpr int64_t longRow = 2048;
+/// From this number of points on, pieces that lie in two rows are as long as others.
+constexpr int64_t longPieces = 1024;
 /// From this number of points on, a reduction gets a warp.
 constexpr int64_t longReduction = 64;
 /// Blocks when they take rows in turn: more than run at a time on any current GPU.
@@ -123,7 +126,7 @@ int64_t elementsOfPiece(exec::KernelOp kernel, const Cluster &cluster) {
   if (int64_t rows = piecesOfRows(cluster, all))
     return rows;
   int64_t each = points == 1 ? 1 : dividing(points, most);
-  return each >= vector ? each : dividing(all, points >= longRow ? most : vector);
+  return each >= vector ? each : dividing(all, points >= longPieces ? most : vector);
 }
 
 /// The number of rows of which a thread has a piece each, where rows share so much (statistics and weights of channels)
