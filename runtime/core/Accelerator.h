@@ -47,11 +47,11 @@ public:
     uint64_t offset;
     size_t bytes;
   };
-  /// Called once, before `rehearse`: returns memory of this processor for each input, where batches are written.
-  virtual std::vector<char *> placeInputs(const std::vector<Place> &inputs) = 0;
-  /// Returns when that memory may be written.
-  virtual void awaitInputs() = 0;
-  /// Begins to copy it to the device, beside other work. It must not be changed until `awaitInputs`.
+  /// Called once, before `rehearse`, with the places of all inputs.
+  virtual void placeInputs(const std::vector<Place> &inputs) = 0;
+  /// Memory of this processor for each input, where the next batch is written, when earlier batches are no longer needed there.
+  virtual const std::vector<char *> &awaitInputs() = 0;
+  /// Begins to copy it to the device, beside other work. It must not be changed any more.
   virtual void sendInputs() = 0;
   /// Writes what was sent last into the arena, after all earlier work.
   virtual void takeInputs() = 0;

@@ -120,7 +120,7 @@ Status Program::rehearse() {
     for (const Input &input : description.inputs)
       if (input.here)
         places.push_back({static_cast<uint64_t>(input.offset), static_cast<size_t>(input.bytes)});
-    inputPlaces = device.placeInputs(places);
+    device.placeInputs(places);
     device.rehearse([&] {
       int number = 0;
       for (const char *function : {"train", "evaluate"}) {
@@ -221,9 +221,10 @@ Status Program::meetReplicas(int64_t step, bool last) {
 }
 
 Status Program::load(BatchSource &from, int64_t index, int64_t &rows) {
-  if (Status status = withAccelerator([](Accelerator &to) { to.awaitInputs(); }); !status.ok())
-    return status;
-  Status status = inputPlaces.empty() ? from.load(index, memory.data(), rows) : from.load(index, inputPlaces, rows);
+  InputPlaces places(memory.data());
+  Status status = withAccelerator([&](Accelerator &to) { places = to.awaitInputs(); });
+  if (status.ok())
+    status = from.load(index, places, rows);
   return status.ok() ? withAccelerator([](Accelerator &to) { to.sendInputs(); }) : status;
 }
 

@@ -181,7 +181,6 @@ private:
   std::unique_ptr<Replicas> replicas;       ///< null: all have the same parameters
   std::unique_ptr<ServedStep> served;       ///< null: there are no dedicated servers
   std::unique_ptr<AsynchronousGossip> gossip; ///< null: replicas do not gossip asynchronously
-  std::vector<char *> inputPlaces;            ///< where an accelerator takes inputs from; empty: they are in the arena
   DivisiContext context;
   std::unique_ptr<Ranges> ranges; ///< null: no tool
   std::vector<double> numbers;    ///< by result

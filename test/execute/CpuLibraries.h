@@ -21,8 +21,8 @@ public:
   void upload(uint64_t, const char *, size_t) override {}
   void download(uint64_t, char *, size_t) override {}
   void wait() override {}
-  std::vector<char *> placeInputs(const std::vector<Place> &) override { return {}; }
-  void awaitInputs() override {}
+  void placeInputs(const std::vector<Place> &) override {}
+  const std::vector<char *> &awaitInputs() override { return inputs; }
   void sendInputs() override {}
   void takeInputs() override {}
 #define DIVISI_METHOD(name, Block)                                                                                     \
@@ -37,6 +37,7 @@ protected:
 
 private:
   DivisiContext cpu{1};
+  const std::vector<char *> inputs;
 };
 
 } // namespace divisi::test

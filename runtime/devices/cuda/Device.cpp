@@ -72,16 +72,18 @@ Gpu::~Gpu() {
   driver.destroyStream(stream);
 }
 
-std::vector<char *> Gpu::placeInputs(const std::vector<Place> &places) {
-  if (places.empty())
-    return {};
-  inputs.emplace(driver, stream, arena(), places);
-  return inputs->memory();
+void Gpu::placeInputs(const std::vector<Place> &places) {
+  if (!places.empty())
+    inputs.emplace(driver, stream, arena(), places);
 }
 
-void Gpu::awaitInputs() {
-  if (Event sent = inputs ? inputs->sent() : nullptr)
+const std::vector<char *> &Gpu::awaitInputs() {
+  static const std::vector<char *> none;
+  if (!inputs)
+    return none;
+  if (Event sent = inputs->sentBefore())
     awaitEvent(sent);
+  return inputs->memory();
 }
 
 void Gpu::sendInputs() {

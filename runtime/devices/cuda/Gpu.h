@@ -38,8 +38,8 @@ public:
   void wait() override {
     waitFor([this] { return driver.query(stream); }, [this] { return driver.synchronize(stream); });
   }
-  std::vector<char *> placeInputs(const std::vector<Place> &places) override;
-  void awaitInputs() override;
+  void placeInputs(const std::vector<Place> &places) override;
+  const std::vector<char *> &awaitInputs() override;
   void sendInputs() override;
   void takeInputs() override;
   void abandon() noexcept override;
