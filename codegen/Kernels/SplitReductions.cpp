@@ -149,10 +149,37 @@ template <typename OpT> OpT widen(OpT op, const Reduction &r, Operation *&behind
   return wide;
 }
 
+/// Columns that are added up within each of a few leading indices (the points of each image, channels last): in parts, for as
+/// many blocks as are wanted.
+template <typename OpT> void splitWithin(OpT op) {
+  SmallVector<int64_t> dims = dimsOf(op);
+  int64_t leading = 1, rows = 1, columns = 1;
+  for (auto [d, size] : llvm::enumerate(shapeOf(op.getX())))
+    ((int64_t)d < dims.front() ? leading : (int64_t)d <= dims.back() ? rows : columns) *= size;
+  int64_t wanted = std::min<int64_t>(wantedBlocks / llvm::divideCeil(leading * columns, columnsOfBlock), rows / leastRows);
+  if (dims.back() - dims.front() >= (int64_t)dims.size() || columns == 1 || wanted < 2)
+    return;
+  int64_t parts = partsOf(rows, wanted, 4 * wanted);
+  if (parts == 1)
+    return;
+  Operation *behind = behindSiblings(op);
+  OpBuilder builder(op);
+  GraphBuilder b(builder, op.getLoc());
+  Value partial = b.op<OpT>(b.reshape(op.getX(), {leading, parts, rows / parts, columns}), ArrayRef<int64_t>{2});
+  builder.setInsertionPoint(behind);
+  op.replaceAllUsesWith(b.reshape(b.op<OpT>(partial, ArrayRef<int64_t>{1}), shapeOf(op.getResult())));
+  op.erase();
+}
+
 template <typename OpT> void split(OpT op, bool forGpu) {
   Reduction r = describe(op);
-  if (r.leading == 0 || r.elements < smallPoints)
+  if (r.elements < smallPoints)
     return;
+  if (r.leading == 0) {
+    if (forGpu && !op.getDims().empty())
+      splitWithin(op);
+    return;
+  }
   Operation *behind = behindSiblings(op);
   if (forGpu) {
     op = trim(op, r, behind);

@@ -41,6 +41,13 @@ constexpr double bytesOfScore = 2 * 2;
 /// Of the rate of other convolutions in TF32, that gradients of filters reach which are added in a fixed order: those of
 /// ResNet-50 whose arithmetic limits them took 1.5 to 1.9 times as long as without this (H100, cuDNN 9.19; in bf16 1.0 to 1.4).
 constexpr double shareOfFilters = 0.6;
+/// Of the peak in fp32, that convolutions of one channel a group reach, with or without tensor cores: 0.06 to 0.11 for 3 x 3, 5 x 5
+/// and 7 x 7 points (EfficientNet-B0, MobileNetV3, ConvNeXt-T in bf16; H100, cuDNN 9.19). Gradients of filters reach twice as much,
+/// gradients of images with strides of 2 a quarter.
+constexpr double shareOfDepthwise = 0.09;
+/// Kernels beside a convolution's on tensor cores: one transposes the filter; a gradient of a filter is added up from parts and
+/// transposed. (The same networks and ResNet-50: 3 to 6 us more than without, and 10 to 20.)
+constexpr int kernelsOfConvolution = 1, kernelsOfFilters = 3;
 /// Of a GPU's peak, which counts a fused multiply-add as two operations: kernels have an instruction for each, since
 /// additions are not contracted (docs/decisions.md, "a value has the same bits in every kernel").
 constexpr double shareOfKernels = 0.5;
@@ -94,9 +101,14 @@ double Prices::shareOfShape(const step::Work &work, Precision precision) const {
   return best;
 }
 
+/// Whether a convolution sums over images and their points.
+static bool isOfFilters(const step::Work &work) { return work.images && work.k > std::max(work.m, work.n); }
+
 double Prices::efficiency(const step::Work &work, Precision precision) const {
   double share = device.computeEfficiency[precision];
-  const bool filters = work.images && work.k > std::max(work.m, work.n); // sums over images and their points
+  const bool filters = isOfFilters(work);
+  if (work.images && work.batch > 1 && work.n == 1 && device.processors > 0)
+    return (filters ? 2 : 1) * shareOfDepthwise * device.flops[Cluster::Device::fp32] / device.flops[precision];
   if (work.form == Form::product)
     return share * shareOfShape(work, precision) * (filters && precision == Cluster::Device::tf32 && device.processors > 0 ? shareOfFilters : 1);
   if (work.form == Form::attention && device.processors > 0 && precision != Cluster::Device::fp32)
@@ -113,6 +125,8 @@ double Prices::seconds(const step::Work &work, Precision precision, int launches
   double traffic = work.bytes / (bandwidth * device.memoryEfficiency);
   // Written and read, by kernels of their own.
   double copies = work.images && work.form == Form::product && precision == Cluster::Device::tf32 ? 2 * device.copied * traffic : 0;
+  if (device.processors > 0 && work.images && work.form == Form::product && precision != Cluster::Device::fp32)
+    copies += launches * (isOfFilters(work) ? kernelsOfFilters : kernelsOfConvolution) * device.launch;
   if (device.processors > 0)
     copies += bytesOfScore * work.scores / (bandwidth * device.memoryEfficiency);
   return std::max({arithmetic, traffic, launches * device.launch}) + copies;

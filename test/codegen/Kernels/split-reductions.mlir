@@ -97,3 +97,19 @@ func.func @odd(%x: tensor<65537x19xf32>) -> tensor<19xf32> {
   %0 = graph.reduce_sum %x {dims = array<i64: 0>} : (tensor<65537x19xf32>) -> tensor<19xf32>
   return %0 : tensor<19xf32>
 }
+
+// The points of each of few images, channels last, are added up in parts on GPUs: 128 x 144 columns make 144 blocks, and 528 are wanted.
+// Sums along rows, and those of many images, stay as they are.
+// GPU-LABEL: func.func @images
+// GPU-NEXT: %[[S:.*]] = graph.reshape %arg0 : (tensor<128x56x56x144xf32>) -> tensor<128x4x784x144xf32>
+// GPU-NEXT: %[[P:.*]] = graph.reduce_sum %[[S]] {dims = array<i64: 2>} : (tensor<128x4x784x144xf32>) -> tensor<128x4x144xf32>
+// GPU-NEXT: %[[R:.*]] = graph.reduce_sum %[[P]] {dims = array<i64: 1>} : (tensor<128x4x144xf32>) -> tensor<128x144xf32>
+// GPU-NEXT: graph.reduce_sum %arg1 {dims = array<i64: 1>} : (tensor<128x50176xf32>) -> tensor<128xf32>
+// GPU-NEXT: graph.reduce_sum %arg2 {dims = array<i64: 1, 2>} : (tensor<1024x14x14x144xf32>) -> tensor<1024x144xf32>
+func.func @images(%x: tensor<128x56x56x144xf32>, %y: tensor<128x50176xf32>, %z: tensor<1024x14x14x144xf32>)
+    -> (tensor<128x144xf32>, tensor<128xf32>, tensor<1024x144xf32>) {
+  %0 = graph.reduce_sum %x {dims = array<i64: 1, 2>} : (tensor<128x56x56x144xf32>) -> tensor<128x144xf32>
+  %1 = graph.reduce_sum %y {dims = array<i64: 1>} : (tensor<128x50176xf32>) -> tensor<128xf32>
+  %2 = graph.reduce_sum %z {dims = array<i64: 1, 2>} : (tensor<1024x14x14x144xf32>) -> tensor<1024x144xf32>
+  return %0, %1, %2 : tensor<128x144xf32>, tensor<128xf32>, tensor<1024x144xf32>
+}

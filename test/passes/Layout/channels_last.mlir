@@ -62,3 +62,19 @@ func.func @groups(%x: tensor<6x12x4xf32>, %s: tensor<4xf32>, %b: tensor<4xf32>, 
   %2 = graph.conv %1, %w {strides = array<i64: 1>, dilations = array<i64: 1>, pads_low = array<i64: 0>, pads_high = array<i64: 0>, groups = 1 : i64} : (tensor<12x4x6xf32>, tensor<5x4x3xf32>) -> tensor<12x5x4xf32>
   return %2 : tensor<12x5x4xf32>
 }
+
+// -----
+
+// A scale of each image's channels (squeeze and excitation) is turned, and not the images.
+// CHECK-LABEL: func.func @scaled
+// CHECK: %[[C:.*]] = graph.conv
+// CHECK: %[[S:.*]] = graph.transpose %arg2 {{.*}} -> tensor<2x1x1x4xf32>
+// CHECK: %[[B:.*]] = graph.broadcast %[[S]] {dims = array<i64: 0, 1, 2, 3>{{.*}} -> tensor<2x8x8x4xf32>
+// CHECK: %[[Y:.*]] = graph.mul %[[C]], %[[B]]
+// CHECK: graph.transpose %[[Y]]
+func.func @scaled(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x1x1xf32>, %s: tensor<2x4x1x1xf32>) -> tensor<2x4x8x8xf32> {
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads_low = array<i64: 0, 0>, pads_high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x8x8xf32>
+  %1 = graph.broadcast %s {dims = array<i64: 0, 1, 2, 3>} : (tensor<2x4x1x1xf32>) -> tensor<2x4x8x8xf32>
+  %2 = graph.mul %0, %1 : tensor<2x4x8x8xf32>
+  return %2 : tensor<2x4x8x8xf32>
+}
