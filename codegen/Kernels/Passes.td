@@ -15,10 +15,10 @@ def DecomposePass : Pass<"decompose", "::mlir::func::FuncOp"> {
 }
 
 def FuseEpiloguesPass : Pass<"fuse-epilogues", "::mlir::func::FuncOp"> {
-  let summary = "Epilogue fusion: matmuls compute a bias, an activation, a gradient or a sum in the same library call";
+  let summary = "Epilogue fusion: matmuls compute a bias, an activation, gelu's gradient or a sum in the same library call";
   let description = [{
     For GPUs, in a step that is already partitioned. While a matmul's elements are in registers, cuBLASLt can add a bias, apply
-    relu or gelu, multiply by their gradients, and sum an operand (the gradient of a bias). Matmuls of 16 bits or with tf32
+    relu or gelu, multiply by gelu's gradient, and sum an operand (the gradient of a bias). Matmuls of 16 bits or with tf32
     whose sizes are multiples of 8 become graph.matmul_epilogue where that reduces the memory traffic: a value that only kernels
     use is left to the kernels.
 

@@ -22,8 +22,7 @@ def Graph_CombineAttr : EnumAttr<Graph_Dialect, Graph_Combine_, "combine">;
 // As DivisiEpilogue numbers them (divisi/abi.h).
 def Graph_Epilogue_ : I32EnumAttr<"Epilogue", "what follows a product in the same call", [
     I32EnumAttrCase<"bias", 0>, I32EnumAttrCase<"relu", 1>, I32EnumAttrCase<"gelu", 2>,
-    I32EnumAttrCase<"relu_grad", 3>, I32EnumAttrCase<"gelu_grad", 4>, I32EnumAttrCase<"sum_lhs", 5>,
-    I32EnumAttrCase<"sum_rhs", 6>]> {
+    I32EnumAttrCase<"gelu_grad", 3>, I32EnumAttrCase<"sum_lhs", 4>, I32EnumAttrCase<"sum_rhs", 5>]> {
   let cppNamespace = "::divisi::graph";
   let genSpecializedAttr = 0;
 }

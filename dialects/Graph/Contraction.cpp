@@ -81,29 +81,26 @@ LogicalResult MatmulEpilogueOp::verify() {
   if (rhs.getDimSize(getTransposeRhs()) != k || rhs.getElementType() != element)
     return emitOpError("constraint 2: operands do not fit: ") << lhs << " and " << rhs;
   Epilogue kind = getEpilogue();
-  bool bits = kind == Epilogue::relu || kind == Epilogue::relu_grad;
   auto vector = [&](int64_t size) { return RankedTensorType::get({size}, element); };
-  auto saved = bits ? RankedTensorType::get({m, n / 8}, IntegerType::get(getContext(), 8))
-                    : RankedTensorType::get({m, n}, element);
+  auto matrix = RankedTensorType::get({m, n}, element);
   Type operand, second; // the required types
   if (!sumsOperand())
-    operand = isGradient() ? saved : vector(n);
-  if (kind != Epilogue::bias)
-    second = isGradient() || kind == Epilogue::sum_rhs ? vector(n) : kind == Epilogue::sum_lhs ? vector(m) : saved;
+    operand = kind == Epilogue::gelu_grad ? matrix : vector(n);
+  if (sumsOperand())
+    second = vector(kind == Epilogue::sum_lhs ? m : n);
+  else if (kind == Epilogue::gelu)
+    second = matrix;
   auto differ = [](Type actual, Type expected) { return !expected || !sameShapes({expected}, {actual}); };
-  if (differ(result, RankedTensorType::get({m, n}, element)))
+  if (differ(result, matrix))
     return emitOpError("constraint 3: expected a result of ")
            << m << " x " << n << " " << element << ", got " << result;
-  bool needsOperand = kind == Epilogue::bias || isGradient();
+  bool needsOperand = kind == Epilogue::bias || kind == Epilogue::gelu_grad;
   if (getOperand() ? differ(getOperand().getType(), operand) : needsOperand)
     return operand ? emitOpError("constraint 4: expected a third operand ") << operand
                    : emitOpError("constraint 4: expected no third operand");
   if (getSecond() ? differ(getSecond().getType(), second) : sumsOperand())
     return second ? emitOpError("constraint 5: expected a second result ") << second
                   : emitOpError("constraint 5: expected no second result");
-  if (bits && (isGradient() || getSecond()) && (n % 128 != 0 || element.isF64()))
-    return emitOpError("constraint 6: expected a multiple of 128 columns of at most 32 bits for relu's bits, got ")
-           << result;
   return success();
 }
 
@@ -118,10 +115,7 @@ Values MatmulEpilogueOp::decompose(B &b) {
     bool left = getEpilogue() == Epilogue::sum_lhs;
     results = {x, b.reduceSum(left ? getLhs() : getRhs(), {left ? !getTransposeLhs() : getTransposeRhs()})};
   } else if (getEpilogue() == Epilogue::gelu_grad) {
-    Value gradient = b.op<GeluGradOp>(getOperand(), x, /*tanh=*/true, /*whole=*/false);
-    results = {gradient, b.reduceSum(gradient, {0})};
-  } else if (getEpilogue() == Epilogue::relu_grad || (getEpilogue() == Epilogue::relu && getSecond())) {
-    return {}; // no sharding rule with relu's bits
+    results = {b.op<GeluGradOp>(getOperand(), x, /*tanh=*/true, /*whole=*/false)};
   } else {
     Value biased = getOperand() ? b.add(x, b.broadcastAlong(getOperand(), shapeOf(x), {0})) : x;
     results = {biased, biased};
@@ -137,17 +131,15 @@ Values MatmulEpilogueOp::decompose(B &b) {
 dist::ShardingRule MatmulEpilogueOp::getShardingRule() {
   std::string text = getTransposeLhs() ? "k m" : "m k";
   text += getTransposeRhs() ? ",n k" : ",k n";
-  bool bits = getEpilogue() == Epilogue::relu || getEpilogue() == Epilogue::relu_grad;
-  std::string saved = bits ? "m s" : "m n";
   if (getOperand())
-    text += isGradient() ? "," + saved : ",n";
+    text += getEpilogue() == Epilogue::gelu_grad ? ",m n" : ",n";
   text += "->m n";
   if (getSecond())
-    text += getEpilogue() == Epilogue::sum_lhs ? ",m" : isGradient() || sumsOperand() ? ",n" : "," + saved;
+    text += getEpilogue() == Epilogue::sum_lhs ? ",m" : getEpilogue() == Epilogue::sum_rhs ? ",n" : ",m n";
   dist::ShardingRule rule(text, *this);
   for (const char *factor : {"m", "k", "n"})
     rule = rule.whole(factor);
-  return bits && (isGradient() || getSecond()) ? rule.whole("s") : rule;
+  return rule;
 }
 
 //===- convolutions -------------------------------------------------------===//

@@ -44,29 +44,25 @@ def Graph_MatmulEpilogueOp
 
     - bias: `result[i, j] = x[i, j] + operand[j]`;
     - relu, gelu: `result[i, j] = f(z[i, j])` with `z[i, j] = x[i, j] + operand[j]`, where f is graph.relu, or
-      graph.gelu with `tanh`; `second` is what the gradient needs: of gelu z, of relu a bit for each element that says
-      whether z was positive, in the library's own order;
-    - relu_grad, gelu_grad: `result[i, j] = x[i, j] * f'(z[i, j])`, where `operand` is that second result, and
-      `second[j] = sum over i of result[i, j]`, the gradient of a bias;
+      graph.gelu with `tanh`; of gelu, `second` is z, which its gradient needs;
+    - gelu_grad: `result[i, j] = x[i, j] * f'(z[i, j])`, where f is that gelu and `operand` is z;
     - sum_lhs: `result = x` and `second[i] = sum over p of lhs[i, p]`;
     - sum_rhs: `result = x` and `second[j] = sum over p of rhs[p, j]`.}];
   let tensors = [{
     `lhs`, `rhs`, `transpose_lhs`, `transpose_rhs` and `tf32` as for graph.matmul, for matrices of floats. `result`: [m,
-    n]. `operand`: [n] for bias, relu and gelu, [m, n] for gelu_grad, [m, n / 8] of i8 for relu_grad. `second`: [m, n]
-    for gelu, [m, n / 8] of i8 for relu, [n] for the gradients and sum_rhs, [m] for sum_lhs. Without another word all
-    have lhs's element type. `epilogue`: one of those above.}];
+    n]. `operand`: [n] for bias, relu and gelu, [m, n] for gelu_grad. `second`: [m, n] for gelu, [m] for sum_lhs, [n]
+    for sum_rhs. All have lhs's element type. `epilogue`: one of those above.}];
   let constraints = [{
     1. `lhs` and `rhs` are matrices, `lhs` of floats.
     2. They have one element type, and their contracted dimensions one size.
     3. `result` is [m, n] of that element type.
-    4. `operand` has the type above; bias and the gradients need it, relu and gelu may lack it, the sums have none.
-    5. `second` has the type above; the sums need it, bias has none, the others may lack it.
-    6. Where relu's bits are `operand` or `second`, n is a multiple of 128 and the elements have at most 32 bits.}];
+    4. `operand` has the type above; bias and gelu_grad need it, relu and gelu may lack it, the sums have none.
+    5. `second` has the type above; the sums need it, gelu may lack it, the others have none.}];
   let example = [{
     %y, %saved = graph.matmul_epilogue gelu %x, %w, %bias {transpose_rhs} : (tensor<256x64xbf16>, tensor<128x64xbf16>, tensor<128xbf16>)
       -> (tensor<256x128xbf16>, tensor<256x128xbf16>)}];
   let insertedBy = "fuse-epilogues, for GPUs, in a step that is already partitioned";
-  let removedBy = "decompose for f64 without relu's bits, and form-kernels, which makes an exec.call of it";
+  let removedBy = "decompose for f64, and form-kernels, which makes an exec.call of it";
   let arguments = (ins Graph_EpilogueAttr:$epilogue, AnyRankedTensor:$lhs, AnyRankedTensor:$rhs,
                        Optional<AnyRankedTensor>:$operand, UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs, UnitAttr:$tf32);
   let results = (outs AnyRankedTensor:$result, Optional<AnyRankedTensor>:$second);
@@ -77,7 +73,6 @@ def Graph_MatmulEpilogueOp
     int64_t getFlopsPerPoint() { return 2; }
     ::divisi::graph::Form getForm() { return ::divisi::graph::Form::product; }
     ::divisi::graph::Workspace getLibraryWorkspace();
-    bool isGradient() { return getEpilogue() == Epilogue::relu_grad || getEpilogue() == Epilogue::gelu_grad; }
     bool sumsOperand() { return getEpilogue() == Epilogue::sum_lhs || getEpilogue() == Epilogue::sum_rhs; }
   }];
 }

@@ -6,11 +6,6 @@
 
 namespace divisi::runtime {
 
-/// Whether the result is multiplied by the gradient of an activation.
-inline bool isGradient(const DivisiGemmEpilogue &p) {
-  return p.epilogue == DIVISI_EPILOGUE_RELU_GRAD || p.epilogue == DIVISI_EPILOGUE_GELU_GRAD;
-}
-
 /// The GEMM without its epilogue.
 inline DivisiGemm productOf(const DivisiGemmEpilogue &p) {
   DivisiGemm g = {};

@@ -36,8 +36,7 @@ inline std::vector<Sample> samples() {
                         (second.empty() ? "" : ", " + second) + ")"});
   };
   epilogue("bias", vector, "");
-  epilogue("relu", vector, "tensor<4x16xi8>");
-  epilogue("relu_grad", "tensor<4x16xi8>", vector);
+  epilogue("relu", vector, "");
   epilogue("gelu", "", matrix);
   epilogue("gelu_grad", matrix, "");
   epilogue("sum_lhs", "", "tensor<4xf32>");

@@ -12,7 +12,6 @@
 using namespace divisi::runtime;
 
 namespace {
-/// Columns of a chunk: a multiple of 8, so that relu's bits are whole bytes.
 constexpr int64_t chunkColumns = 256;
 constexpr int64_t elementsPerThread = 1 << 13;
 using Chunk = std::array<float, chunkColumns>;
@@ -61,9 +60,6 @@ struct EpilogueCall {
   int threads;
 
   Elements like(char *data) const { return {data, p.type, p.n}; }
-  bool isGelu() const { return p.epilogue == DIVISI_EPILOGUE_GELU || p.epilogue == DIVISI_EPILOGUE_GELU_GRAD; }
-  bool isRelu() const { return p.epilogue == DIVISI_EPILOGUE_RELU || p.epilogue == DIVISI_EPILOGUE_RELU_GRAD; }
-  char *bits(char *of, int64_t row, int64_t column) const { return of + (row * p.n + column) / 8; }
 
   void forward(int64_t row, int64_t column, int64_t count) const {
     Chunk x{}, y{};
@@ -73,18 +69,12 @@ struct EpilogueCall {
       for (int64_t i = 0; i < count; ++i)
         x[i] += y[i];
     }
-    if (second && isGelu())
+    if (second)
       like(second).write(row, column, count, x);
-    for (int64_t i = 0; second && isRelu() && i < count; i += 8) {
-      int byte = 0;
-      for (int64_t j = 0; j < 8; ++j)
-        byte |= (x[i + j] > 0) << j;
-      *bits(second, row, column + i) = static_cast<char>(byte);
-    }
-    if (isGelu())
+    if (p.epilogue == DIVISI_EPILOGUE_GELU)
       for (int64_t i = 0; i < count; ++i)
         x[i] *= logisticOf(x[i]);
-    if (isRelu())
+    if (p.epilogue == DIVISI_EPILOGUE_RELU)
       for (int64_t i = 0; i < count; ++i)
         x[i] = x[i] < 0 ? 0 : x[i];
     c.write(row, column, count, x);
@@ -93,14 +83,9 @@ struct EpilogueCall {
   void backward(int64_t row, int64_t column, int64_t count) const {
     Chunk g{}, x{};
     c.read(row, column, count, g);
-    if (isGelu()) {
-      like(operand).read(row, column, count, x);
-      for (int64_t i = 0; i < count; ++i)
-        g[i] *= geluSlope(x[i]);
-    }
-    for (int64_t i = 0; isRelu() && i < count; ++i)
-      if ((*bits(operand, row, column + i) >> ((column + i) % 8) & 1) == 0)
-        g[i] = 0;
+    like(operand).read(row, column, count, x);
+    for (int64_t i = 0; i < count; ++i)
+      g[i] *= geluSlope(x[i]);
     c.write(row, column, count, g);
   }
 
@@ -142,7 +127,7 @@ struct EpilogueCall {
       return p.transpose_a ? sumRows({a, p.type, p.m}, p.k) : sumColumns({a, p.type, p.k}, p.m);
     if (sumsB)
       return p.transpose_b ? sumColumns({b, p.type, p.k}, p.n) : sumRows({b, p.type, p.n}, p.k);
-    bool gradient = isGradient(p);
+    bool gradient = p.epilogue == DIVISI_EPILOGUE_GELU_GRAD;
     forEachPiece(p.m, elementsPerThread / p.n + 1, threads, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row)
         for (int64_t column = 0; column < p.n; column += chunkColumns) {
@@ -150,30 +135,20 @@ struct EpilogueCall {
           gradient ? backward(row, column, count) : forward(row, column, count);
         }
     });
-    if (gradient && second)
-      sumRows(c, p.m);
   }
 };
 
-void check(const DivisiGemmEpilogue &p) {
-  bool bits = p.epilogue == DIVISI_EPILOGUE_RELU_GRAD || (p.epilogue == DIVISI_EPILOGUE_RELU && p.has_second);
-  if (p.type == DIVISI_F64)
-    throw std::runtime_error("a product in double precision has no epilogue");
-  if (bits && p.n % 128 != 0)
-    throw std::runtime_error(concat("bits of relu for ", p.n, " columns: not a multiple of 128"));
-}
 } // namespace
 
 std::vector<size_t> divisi::runtime::sizesAfterProduct(const DivisiGemmEpilogue &p) {
-  bool bits = p.epilogue == DIVISI_EPILOGUE_RELU || p.epilogue == DIVISI_EPILOGUE_RELU_GRAD;
-  int64_t width = widthOfType(p.type), saved = bits ? p.m * p.n / 8 : p.m * p.n * width;
+  int64_t width = widthOfType(p.type), matrix = p.m * p.n * width;
   bool sumsA = p.epilogue == DIVISI_EPILOGUE_SUM_A, sumsB = p.epilogue == DIVISI_EPILOGUE_SUM_B;
   std::vector<int64_t> sizes = {sumsA ? p.m * p.k * width : 0, sumsB ? p.k * p.n * width : 0};
   if (p.has_operand)
-    sizes.push_back(isGradient(p) ? saved : p.n * width);
-  sizes.push_back(p.m * p.n * width);
+    sizes.push_back(p.epilogue == DIVISI_EPILOGUE_GELU_GRAD ? matrix : p.n * width);
+  sizes.push_back(matrix);
   if (p.has_second)
-    sizes.push_back(sumsA ? p.m * width : isGradient(p) || sumsB ? p.n * width : saved);
+    sizes.push_back(sumsA ? p.m * width : sumsB ? p.n * width : matrix);
   return {sizes.begin(), sizes.end()};
 }
 
@@ -191,7 +166,8 @@ void divisi::runtime::finishEpilogue(const DivisiGemmEpilogue &p, void *const *b
 void divisi_gemm_epilogue(DivisiContext *context, const DivisiGemmEpilogue *params, void *const *buffers) {
   guarded(context, "matrix product", [&] {
     const DivisiGemmEpilogue &p = *params;
-    check(p);
+    if (p.type == DIVISI_F64)
+      throw std::runtime_error("a product in double precision has no epilogue");
     if (context->accelerator)
       return context->accelerator->gemm_epilogue(p, buffers);
     void *const operands[] = {buffers[0], buffers[1], buffers[p.has_operand ? 3 : 2]};

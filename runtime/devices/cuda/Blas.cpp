@@ -40,10 +40,8 @@ struct Heuristic {
 
 /// The value of cublasLtEpilogue_t. Its first operand is our second one: BGRADA sums b.
 int32_t epilogueCode(const DivisiGemmEpilogue &p) {
-  constexpr int32_t relu = 2, bias = 4, reluGrad = 8, biasGrad = 16, gelu = 32, geluGrad = 64, aux = 128;
-  constexpr int32_t biasGradA = 256, biasGradB = 512;
+  constexpr int32_t relu = 2, bias = 4, gelu = 32, geluGrad = 64, aux = 128, biasGradA = 256, biasGradB = 512;
   int32_t forward = (p.has_operand ? bias : 0) | (p.has_second ? aux : 0);
-  int32_t gradient = aux | (p.has_second ? biasGrad : 0);
   switch (p.epilogue) {
   case DIVISI_EPILOGUE_BIAS:
     return bias;
@@ -51,10 +49,8 @@ int32_t epilogueCode(const DivisiGemmEpilogue &p) {
     return relu | forward;
   case DIVISI_EPILOGUE_GELU:
     return gelu | forward;
-  case DIVISI_EPILOGUE_RELU_GRAD:
-    return reluGrad | gradient;
   case DIVISI_EPILOGUE_GELU_GRAD:
-    return geluGrad | gradient;
+    return geluGrad | aux;
   default:
     return p.epilogue == DIVISI_EPILOGUE_SUM_A ? biasGradB : biasGradA;
   }
@@ -244,9 +240,9 @@ bool Blas::gemmEpilogue(const DivisiGemmEpilogue &params, void *const *buffers) 
   void *const *next = buffers + 2;
   void *operand = params.has_operand ? *next++ : nullptr, *c = *next++;
   void *second = params.has_second ? *next++ : nullptr, *workspace = params.workspace > 0 ? *next : nullptr;
-  bool gradient = isGradient(params);
+  bool gradient = params.epilogue == DIVISI_EPILOGUE_GELU_GRAD;
   bool sums = params.epilogue == DIVISI_EPILOGUE_SUM_A || params.epilogue == DIVISI_EPILOGUE_SUM_B;
-  void *bias = gradient || sums ? second : operand, *aux = gradient ? operand : sums ? nullptr : second;
+  void *bias = sums ? second : gradient ? nullptr : operand, *aux = gradient ? operand : sums ? nullptr : second;
 
   auto &plan = epiloguePlans[params];
   if (plan && plan->none)

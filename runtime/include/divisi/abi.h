@@ -110,18 +110,16 @@ typedef struct DivisiGemm {
 } DivisiGemm;
 
 /* A GEMM x = op(a) op(b) of dense row-major matrices, op(a) m x k and op(b) k x n, with an epilogue:
- *   BIAS, RELU, GELU (its tanh approximation): c = f(x + operand), with a bias operand[n]. The second result is for the
- *     gradient: for GELU its argument [m, n], for RELU one bit for each element [m, n / 8], with n a multiple of 128.
- *   RELU_GRAD, GELU_GRAD: c = x * f'(.), where the operand is that second result, written on the same device. The
- *     second result is the sum of c's rows [n].
+ *   BIAS, RELU, GELU (its tanh approximation): c = f(x + operand), with a bias operand[n]. GELU may have a second result,
+ *     its argument [m, n], for the gradient.
+ *   GELU_GRAD: c = x * gelu'(operand), where the operand is that second result.
  *   SUM_A, SUM_B: c = x; the second result is op(a) summed along k [m], or op(b) [n].
  * Buffers: a, b, the operand if there is one, c, the second result if there is one, and the workspace of a GPU's
- * library, if it has bytes. All but bits are of `type`: F32, F16 or BF16, accumulated in F32. */
+ * library, if it has bytes. All are of `type`: F32, F16 or BF16, accumulated in F32. */
 enum DivisiEpilogue {
   DIVISI_EPILOGUE_BIAS,
   DIVISI_EPILOGUE_RELU,
   DIVISI_EPILOGUE_GELU,
-  DIVISI_EPILOGUE_RELU_GRAD,
   DIVISI_EPILOGUE_GELU_GRAD,
   DIVISI_EPILOGUE_SUM_A,
   DIVISI_EPILOGUE_SUM_B

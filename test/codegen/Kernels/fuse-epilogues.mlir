@@ -1,12 +1,17 @@
 // RUN: divisi-opt %s --fuse-epilogues --split-input-file | FileCheck %s
 
-// A layer with relu, forward and backward: relu's bits are passed from one to the other, and its gradient is summed over the rows.
+// A layer with relu, forward and backward: kernels compute relu's gradient from its result, and the matmul of the weight's
+// gradient sums the rows.
 // CHECK-LABEL: func.func @relu(
 // CHECK-DAG: %[[B:.*]] = graph.cast %arg2 : (tensor<128xf32>) -> tensor<128xbf16>
-// CHECK: %[[Y:.*]], %[[BITS:.*]] = graph.matmul_epilogue relu %arg0, %arg1, %[[B]] {transpose_rhs} : {{.*}} -> (tensor<32x128xbf16>, tensor<32x16xi8>)
-// CHECK: %[[G:.*]], %[[SUM:.*]] = graph.matmul_epilogue relu_grad %arg3, %arg4, %[[BITS]] : {{.*}} -> (tensor<32x128xbf16>, tensor<128xbf16>)
+// CHECK: %[[Y:.*]] = graph.matmul_epilogue relu %arg0, %arg1, %[[B]] {transpose_rhs} : {{.*}} -> tensor<32x128xbf16>
+// CHECK-NEXT: %[[R:.*]] = graph.cast %[[Y]] : (tensor<32x128xbf16>) -> tensor<32x128xf32>
+// CHECK-NEXT: graph.matmul %arg3, %arg4 :
+// CHECK: %[[P:.*]] = graph.compare gt %[[R]]
+// CHECK-NEXT: %[[D:.*]] = graph.select %[[P]]
+// CHECK-NEXT: %[[G:.*]] = graph.cast %[[D]]
+// CHECK-NEXT: %[[W:.*]], %[[SUM:.*]] = graph.matmul_epilogue sum_lhs %[[G]], %arg0 {transpose_lhs} : {{.*}} -> (tensor<128x64xbf16>, tensor<128xbf16>)
 // CHECK-NEXT: %[[WIDE:.*]] = graph.cast %[[SUM]] : (tensor<128xbf16>) -> tensor<128xf32>
-// CHECK-NEXT: %[[W:.*]] = graph.matmul %[[G]], %arg0 {transpose_lhs}
 // CHECK-NEXT: return %[[Y]], %[[W]], %[[WIDE]]
 func.func @relu(%x: tensor<32x64xbf16>, %w: tensor<128x64xbf16>, %b: tensor<128xf32>, %g: tensor<32x16xbf16>, %v: tensor<16x128xbf16>) -> (tensor<32x128xbf16>, tensor<128x64xbf16>, tensor<128xf32>) {
   %zero = graph.constant dense<0.0> : tensor<32x128xf32>
@@ -28,19 +33,22 @@ func.func @relu(%x: tensor<32x64xbf16>, %w: tensor<128x64xbf16>, %b: tensor<128x
 
 // -----
 
-// Gelu keeps its argument, through reshapes that split the rows. A gradient of another producer reads it, too.
+// Gelu keeps its argument, through reshapes that split the rows. A gradient of another producer reads it, too. The sum of the
+// gradient's rows is left to the matmul of the weight's gradient.
 // CHECK-LABEL: func.func @gelu(
 // CHECK: %[[Y:.*]], %[[X:.*]] = graph.matmul_epilogue gelu %arg0, %arg1, %{{.*}} : {{.*}} -> (tensor<32x48xbf16>, tensor<32x48xbf16>)
 // CHECK-NOT: graph.gelu
 // CHECK: %[[G:.*]] = graph.matmul_epilogue gelu_grad %arg3, %arg4, %[[X]] : {{.*}} -> tensor<32x48xbf16>
-// CHECK-NEXT: return %[[Y]], %[[G]]
+// CHECK-NEXT: %[[V:.*]], %[[SUM:.*]] = graph.matmul_epilogue sum_rhs %arg0, %[[G]] {transpose_lhs} : {{.*}} -> (tensor<64x48xbf16>, tensor<48xbf16>)
+// CHECK-NEXT: %[[WIDE:.*]] = graph.cast %[[SUM]] : (tensor<48xbf16>) -> tensor<48xf32>
+// CHECK-NEXT: return %[[Y]], %[[V]], %[[WIDE]]
 // CHECK-LABEL: func.func @gelu_elsewhere(
 // CHECK: %[[Y:.*]], %[[X:.*]] = graph.matmul_epilogue gelu
 // CHECK: %[[W:.*]] = graph.cast %[[X]] : (tensor<32x48xbf16>) -> tensor<32x48xf32>
 // CHECK: graph.gelu_grad %[[W]], %arg3 {tanh, whole}
 // CHECK-LABEL: func.func @gelu_exact(
 // CHECK-NOT: graph.matmul_epilogue
-func.func @gelu(%x: tensor<32x64xbf16>, %w: tensor<64x48xbf16>, %b: tensor<48xf32>, %g: tensor<32x16xbf16>, %v: tensor<16x48xbf16>) -> (tensor<32x48xbf16>, tensor<32x48xbf16>) {
+func.func @gelu(%x: tensor<32x64xbf16>, %w: tensor<64x48xbf16>, %b: tensor<48xf32>, %g: tensor<32x16xbf16>, %v: tensor<16x48xbf16>) -> (tensor<32x48xbf16>, tensor<64x48xbf16>, tensor<48xf32>) {
   %0 = graph.matmul %x, %w : (tensor<32x64xbf16>, tensor<64x48xbf16>) -> tensor<32x48xbf16>
   %1 = graph.cast %0 : (tensor<32x48xbf16>) -> tensor<32x48xf32>
   %2 = graph.reshape %1 : (tensor<32x48xf32>) -> tensor<4x8x48xf32>
@@ -53,9 +61,11 @@ func.func @gelu(%x: tensor<32x64xbf16>, %w: tensor<64x48xbf16>, %b: tensor<48xf3
   %9 = graph.cast %8 : (tensor<32x48xbf16>) -> tensor<32x48xf32>
   %10 = graph.reshape %9 : (tensor<32x48xf32>) -> tensor<4x8x48xf32>
   %11 = graph.gelu_grad %4, %10 {tanh, whole} : tensor<4x8x48xf32>
-  %12 = graph.reshape %11 : (tensor<4x8x48xf32>) -> tensor<32x48xf32>
-  %13 = graph.cast %12 : (tensor<32x48xf32>) -> tensor<32x48xbf16>
-  return %7, %13 : tensor<32x48xbf16>, tensor<32x48xbf16>
+  %12 = graph.reduce_sum %11 {dims = array<i64: 0, 1>} : (tensor<4x8x48xf32>) -> tensor<48xf32>
+  %13 = graph.reshape %11 : (tensor<4x8x48xf32>) -> tensor<32x48xf32>
+  %14 = graph.cast %13 : (tensor<32x48xf32>) -> tensor<32x48xbf16>
+  %15 = graph.matmul %x, %14 {transpose_lhs} : (tensor<32x64xbf16>, tensor<32x48xbf16>) -> tensor<64x48xbf16>
+  return %7, %15, %12 : tensor<32x48xbf16>, tensor<64x48xbf16>, tensor<48xf32>
 }
 func.func @gelu_elsewhere(%x: tensor<32x64xbf16>, %w: tensor<64x48xbf16>, %b: tensor<48xf32>, %g: tensor<32x48xf32>) -> (tensor<32x48xbf16>, tensor<32x48xf32>) {
   %0 = graph.matmul %x, %w : (tensor<32x64xbf16>, tensor<64x48xbf16>) -> tensor<32x48xbf16>

@@ -32,9 +32,17 @@ func.func @no_sum(%x: tensor<4x8xbf16>, %w: tensor<8x16xbf16>) {
 
 // -----
 
-func.func @bits(%x: tensor<4x8xbf16>, %w: tensor<8x64xbf16>, %s: tensor<4x8xi8>) {
-  // expected-error@+1 {{constraint 6: expected a multiple of 128 columns of at most 32 bits for relu's bits, got 'tensor<4x64xbf16>'}}
-  %0 = graph.matmul_epilogue relu_grad %x, %w, %s : (tensor<4x8xbf16>, tensor<8x64xbf16>, tensor<4x8xi8>) -> tensor<4x64xbf16>
+func.func @no_second(%x: tensor<4x8xbf16>, %w: tensor<8x16xbf16>, %b: tensor<16xbf16>) {
+  // expected-error@+1 {{constraint 5: expected no second result}}
+  %0:2 = graph.matmul_epilogue relu %x, %w, %b : (tensor<4x8xbf16>, tensor<8x16xbf16>, tensor<16xbf16>) -> (tensor<4x16xbf16>, tensor<4x16xbf16>)
+  return
+}
+
+// -----
+
+func.func @no_argument(%x: tensor<4x8xbf16>, %w: tensor<8x16xbf16>, %b: tensor<16xbf16>) {
+  // expected-error@+1 {{constraint 4: expected a third operand 'tensor<4x16xbf16>'}}
+  %0 = graph.matmul_epilogue gelu_grad %x, %w, %b : (tensor<4x8xbf16>, tensor<8x16xbf16>, tensor<16xbf16>) -> tensor<4x16xbf16>
   return
 }
 

@@ -3,17 +3,17 @@
 
 func.func @rules(%x: tensor<4x6xf32>, %x3: tensor<2x4x6xf32>, %i: tensor<3xi64>, %u: tensor<3x6xf32>, %v: tensor<6xf32>,
                  %a: tensor<3x8x4xf32>, %b: tensor<3x2x8xf32>, %m: tensor<4x128xf32>, %w: tensor<128x128xf32>,
-                 %bias: tensor<128xf32>, %bits: tensor<4x16xi8>, %seed: tensor<i64>) {
+                 %bias: tensor<128xf32>, %seed: tensor<i64>) {
   // CHECK:graph.matmul: b0 k m, b0 n k -> b0 m n | b0=3 k=8 m=4 n=2 | sum k | linear each
   %0 = graph.matmul %a, %b {transpose_lhs, transpose_rhs} : (tensor<3x8x4xf32>, tensor<3x2x8xf32>) -> tensor<3x4x2xf32>
 
-  // The second operand or result of an epilogue, by its kind: relu's bits have a factor of their own.
+  // The third operand and the second result of an epilogue, by its kind.
   // CHECK:graph.matmul_epilogue: m k, k n, n -> m n | m=4 k=128 n=128 | whole m k n
   %1 = graph.matmul_epilogue bias %m, %w, %bias : (tensor<4x128xf32>, tensor<128x128xf32>, tensor<128xf32>) -> tensor<4x128xf32>
-  // CHECK:graph.matmul_epilogue: m k, k n, n -> m n, m s | m=4 k=128 n=128 s=16 | whole m k n s
-  %2:2 = graph.matmul_epilogue relu %m, %w, %bias : (tensor<4x128xf32>, tensor<128x128xf32>, tensor<128xf32>) -> (tensor<4x128xf32>, tensor<4x16xi8>)
-  // CHECK:graph.matmul_epilogue: m k, k n, m s -> m n, n | m=4 k=128 n=128 s=16 | whole m k n s
-  %3:2 = graph.matmul_epilogue relu_grad %m, %w, %bits : (tensor<4x128xf32>, tensor<128x128xf32>, tensor<4x16xi8>) -> (tensor<4x128xf32>, tensor<128xf32>)
+  // CHECK:graph.matmul_epilogue: m k, k n -> m n | m=4 k=128 n=128 | whole m k n
+  %2 = graph.matmul_epilogue relu %m, %w : (tensor<4x128xf32>, tensor<128x128xf32>) -> tensor<4x128xf32>
+  // CHECK:graph.matmul_epilogue: m k, k n, n -> m n, m n | m=4 k=128 n=128 | whole m k n
+  %3:2 = graph.matmul_epilogue gelu %m, %w, %bias : (tensor<4x128xf32>, tensor<128x128xf32>, tensor<128xf32>) -> (tensor<4x128xf32>, tensor<4x128xf32>)
   // CHECK:graph.matmul_epilogue: m k, k n, m n -> m n | m=4 k=128 n=128 | whole m k n
   %4 = graph.matmul_epilogue gelu_grad %m, %w, %m : (tensor<4x128xf32>, tensor<128x128xf32>, tensor<4x128xf32>) -> tensor<4x128xf32>
   // CHECK:graph.matmul_epilogue: m k, k n -> m n, m | m=4 k=128 n=128 | whole m k n

@@ -19,23 +19,18 @@ constexpr int success = 0, notInitialized = 1, invalidValue = 7, notSupported = 
 constexpr size_t wantedWorkspace = 32 << 20;
 constexpr int real32 = 0, real64 = 1, brain16 = 14, compute32 = 68, compute64 = 70, computeTf32 = 77;
 
-// cublasLtEpilogue_t: bits, of which some combinations exist.
-constexpr int relu = 2, bias = 4, reluGrad = 8, biasGrad = 16, gelu = 32, geluGrad = 64, auxiliary = 128;
-constexpr int biasGradA = 256, biasGradB = 512;
+// cublasLtEpilogue_t: bits, of which some combinations exist. Those that no program asks for (relu with a mask,
+// gradients of relu, gradients with sums) are refused.
+constexpr int relu = 2, bias = 4, gelu = 32, geluGrad = 64, auxiliary = 128, biasGradA = 256, biasGradB = 512;
 constexpr int combinations[] = {1,
                                 bias,
                                 relu,
-                                relu | auxiliary,
                                 relu | bias,
-                                relu | auxiliary | bias,
-                                reluGrad | auxiliary,
-                                reluGrad | auxiliary | biasGrad,
                                 gelu,
                                 gelu | auxiliary,
                                 gelu | bias,
                                 gelu | auxiliary | bias,
                                 geluGrad | auxiliary,
-                                geluGrad | auxiliary | biasGrad,
                                 biasGradA,
                                 biasGradB};
 
@@ -76,22 +71,20 @@ void store(const Layout &m, void *data, uint64_t row, uint64_t col, int64_t batc
 bool fits(const Desc &desc, const Layout &d) {
   if (desc.epilogue == 1)
     return true;
-  bool vector = desc.has(bias | biasGrad | biasGradA | biasGradB);
+  bool vector = desc.has(bias | biasGradA | biasGradB);
   if (std::ranges::find(combinations, desc.epilogue) == std::end(combinations) || d.type == real64 || d.batch != 1 ||
       (vector && !desc.vector))
     return false;
-  int64_t step = desc.has(relu | reluGrad) ? 128 : 8;
   return !desc.has(auxiliary) ||
-         (desc.aux && (uintptr_t)desc.aux % 16 == 0 && desc.auxStride % step == 0 && desc.auxStride >= (int64_t)d.rows);
+         (desc.aux && (uintptr_t)desc.aux % 16 == 0 && desc.auxStride % 8 == 0 && desc.auxStride >= (int64_t)d.rows);
 }
 
 /// Whether a bias, its gradient and the values for a gradient are wholly in the GPU's memory.
 bool holdsVectors(const Desc &desc, const Layout &d) {
   uint64_t length = desc.has(biasGradB) ? d.cols : d.rows;
-  if (desc.has(bias | biasGrad | biasGradA | biasGradB) && !isOnDevice(desc.vector, length * d.width()))
+  if (desc.has(bias | biasGradA | biasGradB) && !isOnDevice(desc.vector, length * d.width()))
     return false;
-  size_t values = (size_t)desc.auxStride * d.cols;
-  return !desc.has(auxiliary) || isOnDevice(desc.aux, desc.has(relu | reluGrad) ? values / 8 : values * d.width());
+  return !desc.has(auxiliary) || isOnDevice(desc.aux, (size_t)desc.auxStride * d.cols * d.width());
 }
 
 bool matches(const Desc &desc, const Layout &a, const Layout &b, const Layout &c) {
@@ -113,39 +106,29 @@ double slopeOfGelu(double x) {
 /// An element of d from that of the matmul, in a column-major matrix whose rows have a bias.
 double finish(const Desc &how, const Layout &d, uint64_t row, uint64_t col, double x) {
   int64_t place = (int64_t)col * how.auxStride + (int64_t)row;
-  char mask = (char)(1 << place % 8);
   if (how.has(bias))
     x += number(kindOf(d.type), how.vector, (int64_t)row);
-  if (how.has(reluGrad))
-    return (how.aux[place / 8] & mask) != 0 ? x : 0;
   if (how.has(geluGrad))
     return x * slopeOfGelu(number(kindOf(d.type), how.aux, place));
-  if (how.has(relu) && how.has(auxiliary))
-    how.aux[place / 8] = (char)(x > 0 ? how.aux[place / 8] | mask : how.aux[place / 8] & ~mask);
-  if (how.has(gelu) && how.has(auxiliary))
+  if (how.has(auxiliary))
     setNumber(kindOf(d.type), how.aux, place, x);
   return how.has(relu) ? std::fmax(x, 0) : how.has(gelu) ? x * normalCdf(x) : x;
 }
 
-/// The gradient of a bias: sums of d's rows, or of an operand along the contracted dimension.
-void sumUp(const Desc &how, const Layout &a, const void *aData, const Layout &b, const void *bData, const Layout &d,
-           const void *dData) {
+/// The gradient of a bias: sums of an operand along the contracted dimension.
+void sumUp(const Desc &how, const Layout &a, const void *aData, const Layout &b, const void *bData, const Layout &d) {
   uint64_t k = how.transposeA ? a.rows : a.cols;
   auto put = [&](uint64_t i, double sum) { setNumber(kindOf(d.type), how.vector, (int64_t)i, sum); };
-  auto sum = [](uint64_t count, auto element) {
+  auto sum = [&](auto element) {
     double total = 0;
-    for (uint64_t i = 0; i < count; ++i)
-      total += element(i);
+    for (uint64_t p = 0; p < k; ++p)
+      total += element(p);
     return total;
   };
-  for (uint64_t row = 0; row < d.rows && how.has(biasGrad | biasGradA); ++row)
-    put(row, how.has(biasGrad) ? sum(d.cols, [&](uint64_t col) { return load(d, dData, row, col, 0); })
-                               : sum(k, [&](uint64_t p) {
-                                   return how.transposeA ? load(a, aData, p, row, 0) : load(a, aData, row, p, 0);
-                                 }));
+  for (uint64_t row = 0; row < d.rows && how.has(biasGradA); ++row)
+    put(row, sum([&](uint64_t p) { return how.transposeA ? load(a, aData, p, row, 0) : load(a, aData, row, p, 0); }));
   for (uint64_t col = 0; col < d.cols && how.has(biasGradB); ++col)
-    put(col,
-        sum(k, [&](uint64_t p) { return how.transposeB ? load(b, bData, col, p, 0) : load(b, bData, p, col, 0); }));
+    put(col, sum([&](uint64_t p) { return how.transposeB ? load(b, bData, col, p, 0) : load(b, bData, p, col, 0); }));
 }
 } // namespace
 
@@ -285,7 +268,7 @@ API cublasLtMatmul(void *, Desc *desc, const void *alpha, const void *a, Layout 
               double x = scale * sum + (keep != 0 ? keep * load(result, d, row, col, i) : 0);
               store(result, d, row, col, i, finish(how, result, row, col, x));
             }
-        sumUp(how, first, a, second, b, result, d);
+        sumUp(how, first, a, second, b, result);
         return success;
       },
       notSupported);
