@@ -17,6 +17,16 @@ SHAPES = {
     "bert_base": (((32, 128), 30522), ((32, 128), 30522)),
     "resnet50": (((256, 3, 224, 224), None), ((256,), 1000)),
     "mlp_large": (((4096, 1024), None), ((4096,), 1024)),
+    "gpt2_medium": (((4, 1024), 50257), ((4, 1024), 50257)),
+    "bert_large": (((16, 512), 30522), ((16, 512), 30522)),
+    "convnext_tiny": (((64, 3, 224, 224), None), ((64,), 1000)),
+    "densenet121": (((64, 3, 224, 224), None), ((64,), 1000)),
+    "efficientnet_b0": (((128, 3, 224, 224), None), ((128,), 1000)),
+    "inception_v3": (((64, 3, 299, 299), None), ((64,), 1000)),
+    "mobilenet_v3_large": (((256, 3, 224, 224), None), ((256,), 1000)),
+    "swin_t": (((64, 3, 224, 224), None), ((64,), 1000)),
+    "vgg16": (((64, 3, 224, 224), None), ((64,), 1000)),
+    "vit_b_16": (((64, 3, 224, 224), None), ((64,), 1000)),
 }
 
 
@@ -69,8 +79,16 @@ def build(name):
         return models.GPT(layers=12, width=768, heads=12, vocabulary=50257, length=1024)
     if name == "bert_base":
         return models.GPT(layers=12, width=768, heads=12, vocabulary=30522, length=128, block=BertBlock)
+    if name == "gpt2_medium":
+        return models.GPT(layers=24, width=1024, heads=16, vocabulary=50257, length=1024)
+    if name == "bert_large":
+        return models.GPT(layers=24, width=1024, heads=16, vocabulary=30522, length=512, block=BertBlock)
     if name == "resnet50":
         return ResNet50()
+    if name != "mlp_large":
+        import torchvision
+
+        return getattr(torchvision.models, name)(weights=None, **({"aux_logits": False, "init_weights": False} if name == "inception_v3" else {}))
     return nn.Sequential(nn.Linear(1024, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 1024))
 
 
