@@ -131,8 +131,11 @@ private:
     const SmallVector<Value> olds(op->getOperands());
     for (auto [i, operand] : llvm::enumerate(op->getOpOperands())) {
       Value old = operand.get();
-      if (auto it = now.find(old); it != now.end())
-        operand.set(cut(old, it->second, dimsThat(false, old, rule.operands[i])));
+      Value padded = isCall(op) ? zeros.lookup(old) : Value();
+      if (!padded)
+        padded = now.lookup(old);
+      if (padded)
+        operand.set(cut(old, padded, dimsThat(false, old, rule.operands[i])));
     }
     for (auto [f, factor] : llvm::enumerate(rule.factors))
       if (pads.grows(number, f) && factor.reduction && !factor.indexed)
@@ -175,29 +178,35 @@ private:
     }
     for (auto &[operand, dims] : open) {
       Value old = olds[operand->getOperandNumber()], value = operand->get();
-      if (rule.factors[factor].reduction == Reduction::sum && now.lookup(old) == value)
-        operand->set(zeroed(op, old, dims));
+      if (isCall(op) && now.lookup(old) == value)
+        operand->set(zeroed(op, old));
       else
         operand->set(masked(value, dims, neutral(*rule.factors[factor].reduction, value)));
     }
   }
 
-  /// Makes the padding of a value zero for all of its users, so that it is not kept twice.
-  Value zeroed(Operation *at, Value old, ArrayRef<int> dims) {
+  static bool isCall(Operation *op) {
+    auto cost = dyn_cast<CostInterface>(op);
+    return cost && graph::isCall(cost.getForm());
+  }
+
+  /// A value with zeros in its padding, for all library calls that read it, so that memory does not hold it twice. (Kernels compute
+  /// what they read.)
+  Value zeroed(Operation *at, Value old) {
     OpBuilder::InsertionGuard guard(builder);
     llvm::SaveAndRestore stage(stages.stage);
     Value value = now.lookup(old);
     SmallVector<OpOperand *> uses;
     for (OpOperand &use : value.getUses())
-      if (use.getOwner()->isBeforeInBlock(at)) // later operations ask for it
+      if (isCall(use.getOwner()) && use.getOwner()->isBeforeInBlock(at)) // later ones ask for it
         uses.push_back(&use);
     stages.follow(value.getDefiningOp());
     builder.setInsertionPointAfterValue(value);
-    Value zeros = masked(value, dims, neutral(Reduction::sum, value));
+    Value result = masked(value, dimsOf(old), neutral(Reduction::sum, value));
     for (OpOperand *use : uses)
-      use->set(zeros);
-    zero.insert(zeros);
-    return now[old] = zeros;
+      use->set(result);
+    zero.insert(result);
+    return zeros[old] = result;
   }
 
   /// The neutral element of a reduction.
@@ -258,6 +267,7 @@ private:
   OpBuilder builder;
   dist::StageListener stages;
   llvm::DenseMap<Value, Value> now;                       // by the model's value: the padded one
+  llvm::DenseMap<Value, Value> zeros;                     // the same with zeros in the padding, for library calls
   llvm::DenseMap<std::pair<Value, uint64_t>, Value> cuts; // sliced back along some dimensions
   llvm::DenseSet<Value> zero;                             // values that are zero in their padding
 };

@@ -20,7 +20,8 @@
 // DATA: %[[ZERO:.*]] = graph.constant dense<0.000000e+00> : tensor<64x8xf32, #data-_>
 // DATA-NEXT: %[[P:.*]] = graph.select %[[MASK]], %[[R]], %[[ZERO]]
 // DATA: graph.matmul %[[P]], %[[XS]] {transpose_lhs} {{.*}} -> tensor<8x7xf32, #_-_-sum-data>
-// DATA: graph.reduce_sum %[[P]] {{.*}} -> tensor<8xf32, #_-sum-data>
+// DATA: %[[S:.*]] = graph.select %{{.*}}, %[[R]], %{{.*}} -> tensor<64x8xf32, #data-_>
+// DATA-NEXT: graph.reduce_sum %[[S]] {{.*}} -> tensor<8xf32, #_-sum-data>
 // DATA: %[[BELOW:.*]] = graph.constant dense<0xFF800000> : tensor<64x8xf32, #data-_>
 // DATA-NEXT: %[[M:.*]] = graph.select %{{.*}}, %[[H]], %[[BELOW]]
 // DATA-NEXT: graph.reduce_max %[[M]] {{.*}} -> tensor<8xf32, #_-max-data>
@@ -74,8 +75,9 @@ func.func @evaluate(%w: tensor<8x7xf32> {graph.state = {name = "w", role = "para
 // The zeros of the second weight are not enough for a contraction: ones, here, but they may be infinite.
 // MODEL: %[[P:.*]] = graph.select %{{.*}}, %[[E]], %{{.*}} -> tensor<12x54xf32, #_-model>
 // MODEL: graph.matmul %[[P]], %arg1 {{.*}} -> tensor<12x5xf32, #_-_-sum-model>
-// MODEL: graph.reduce_sum %[[P]] {{.*}} -> tensor<f32, #sum-model>
-// All users read the zeros, so that the new weights have zeros, too.
+// MODEL: %[[S:.*]] = graph.select %{{.*}}, %[[E]], %{{.*}} -> tensor<12x54xf32, #_-model>
+// MODEL-NEXT: graph.reduce_sum %[[S]] {{.*}} -> tensor<f32, #sum-model>
+// All library calls read the zeros, so that the new weights have zeros, too.
 // MODEL: %[[G:.*]] = graph.matmul %[[P]], %arg2 {transpose_lhs} {{.*}} -> tensor<54x7xf32, #model-_>
 // MODEL: %[[NEW:.*]] = graph.sub %arg0, %[[G]]
 // MODEL: %[[Z:.*]] = graph.sub %arg1, %{{.*}} : tensor<5x54xf32, #_-model>
