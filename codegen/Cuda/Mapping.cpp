@@ -13,11 +13,9 @@ using namespace divisi::codegen;
 
 namespace {
 constexpr int64_t threadsOfElements = 256, threadsOfWarps = 128, threadsOfRow = 256;
-/// From this number of points on, a row gets a whole block. (On an H100, layer norm and softmax of rows of 1,024 numbers take 12 % less
-/// time with warps, of 2,048 as much, of 4,096 twice as much.)
-constexpr int64_t longRow = 2048;
-/// From this number of points on, pieces that lie in two rows are as long as others.
-constexpr int64_t longPieces = 1024;
+/// From this number of points on, a row gets a whole block; where there are rows for that many warps, only from twice as many on. (On an
+/// H100, layer norm and softmax of 65,536 rows of 1,024 numbers take 12 % less time with warps, rows of 2,048 as much, of 4,096 twice as much.)
+constexpr int64_t longRow = 1024, manyRows = 1 << 12;
 /// From this number of points on, a reduction gets a warp.
 constexpr int64_t longReduction = 64;
 /// Blocks when they take rows in turn: more than run at a time on any current GPU.
@@ -126,7 +124,7 @@ int64_t elementsOfPiece(exec::KernelOp kernel, const Cluster &cluster) {
   if (int64_t rows = piecesOfRows(cluster, all))
     return rows;
   int64_t each = points == 1 ? 1 : dividing(points, most);
-  return each >= vector ? each : dividing(all, points >= longPieces ? most : vector);
+  return each >= vector ? each : dividing(all, points >= longRow ? most : vector);
 }
 
 /// The number of rows of which a thread has a piece each, where rows share so much (statistics and weights of channels)
@@ -252,7 +250,8 @@ GpuMapping codegen::mapKernel(exec::KernelOp kernel, ArrayRef<Cluster> clusters,
   if (clusters.size() == 1 && first.kind != Cluster::Kind::pass)
     return mapReduction(kernel, first);
   mapping.count = rows;
-  mapping.group = pieces >= longRow ? threadsOfRow : threadsOfShortRow(rows, pieces, temporaryBytes);
+  bool isLong = pieces >= (rows >= manyRows ? 2 * longRow : longRow);
+  mapping.group = isLong ? threadsOfRow : threadsOfShortRow(rows, pieces, temporaryBytes);
   mapping.perBlock = std::max<int64_t>(1, threadsOfWarps / mapping.group);
   while (mapping.perBlock > 1 && mapping.perBlock * temporaryBytes > step::sharedBytes)
     mapping.perBlock /= 2;
