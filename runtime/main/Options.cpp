@@ -307,6 +307,8 @@ Status finish(const Manifest &manifest, const Raw &raw, Options &o) {
                       checkTarget("--save", o.save), checkTarget("--save-weights", o.saveWeights)})
     if (!status.ok())
       return status;
+  if (o.save.ends_with(".safetensors") || o.saveWeights.ends_with(".onnx"))
+    return Status::usage("--save writes ONNX, and --save-weights safetensors");
   // A step of servers is not one of this rank's, and none of several has all gradients.
   for (auto [given, flag] : {std::pair(!o.profile.empty(), "--profile"), {!o.trace.empty(), "--trace"}, {o.findRate, "--find-lr"}, {!o.feed.empty(), "--feed"}})
     if (manifest.dealsShares() && given)

@@ -321,6 +321,8 @@ TEST_F(ProgramTest, WrongUsageIsExitCodeTwo) {
                                                    {"--eval x=@/x.npy", "no file for input 'label': give --eval"},
                                                    {"--save @/none/a.onnx", "there is no folder"},
                                                    {"--save @", "this is a folder"},
+                                                   {"--save @/a.safetensors", "--save writes ONNX"},
+                                                   {"--save-weights @/a.onnx", "--save-weights safetensors"},
                                                    {"stray", "stray"}}) {
     EXPECT_EQ(run(c.arguments), 2) << c.arguments;
     expectError(c.message);
