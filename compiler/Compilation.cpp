@@ -233,7 +233,7 @@ LogicalResult Compilation::lower() {
   return codegen::lowerToLlvm(*model.module, data, targets);
 }
 
-/// The expected time of a step on this machine, as far as profiles have measurements.
+/// The expected time of a step on this machine, as far as profiles have measurements, or on the GPUs that it was compiled for.
 FailureOr<Expectation> Compilation::expect() {
   auto database = ProfileDatabase::read(ProfileDatabase::defaultFile());
   if (!database)
@@ -242,15 +242,20 @@ FailureOr<Expectation> Compilation::expect() {
   auto machine = request.machine();
   if (!machine)
     return fail(machine.takeError());
-  auto cluster = llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranksOf(*model.module, sync)), *machine));
+  const int64_t ranks = ranksOf(*model.module, sync);
+  std::optional<planning::Cluster> given;
+  if (!plan.cluster.empty())
+    given = llvm::cantFail(planning::parseCluster(plan.cluster, *machine));
+  planning::Cluster cluster = request.cpu ? llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranks), *machine))
+                              : given && given->device.kind == "cuda" && given->devices() >= ranks
+                                  ? given->used(ranks)
+                                  : planning::nominalCluster("cuda", ranks);
   Expectation expectation = expectStep(*model.module, cluster, setting, *database);
   if (!database->empty() && expectation.measured < leastMeasured && request.cpu)
     noteUnmeasured("the program's expected times rest on formulas",
                    whyUnmeasured(*database, setting, "the program", expectation.measured));
-  if (!plan.cluster.empty())
-    if (auto given = llvm::cantFail(planning::parseCluster(plan.cluster, *machine));
-        given.device.kind == "cpu" && given.levels.size() > 1)
-      expectation.links = planning::hostLinksOf(given);
+  if (given && given->device.kind == "cpu" && given->levels.size() > 1)
+    expectation.links = planning::hostLinksOf(*given);
   return expectation;
 }
 
