@@ -53,9 +53,11 @@ static json::Object describe(Type type, IntegerAttr offset) {
 }
 
 /// How `--init` initialises a parameter: PyTorch's defaults for linear layers and norms.
-static json::Object initial(StringRef name, RankedTensorType type) {
-  if (type.getRank() >= 2) {
-    double fanIn = (double)type.getNumElements() / std::max<int64_t>(1, type.getDimSize(0));
+static json::Object initial(StringRef name, ArrayRef<int64_t> shape) {
+  if (shape.size() >= 2) {
+    double fanIn = 1;
+    for (int64_t size : shape.drop_front())
+      fanIn *= (double)size;
     return json::Object{{"kind", "uniform"}, {"scale", 1 / std::sqrt(std::max(1.0, fanIn))}};
   }
   return json::Object{{"kind", "constant"}, {"scale", name.ends_with("bias") ? 0.0 : 1.0}};
@@ -90,14 +92,18 @@ static json::Object withSplit(json::Object entry, func::FuncOp task, unsigned ar
   return entry;
 }
 
-/// The type that a parameter has in the model.
-static RankedTensorType modelType(DictionaryAttr attrs, RankedTensorType type) {
-  auto shape = attrs.getAs<DenseI64ArrayAttr>("shape");
-  return shape ? RankedTensorType::get(shape.asArrayRef(), type.getElementType()) : type;
+/// The shape that a state has in the model, however it is padded and split.
+static ArrayRef<int64_t> modelShape(DictionaryAttr attrs, func::FuncOp task, unsigned argument) {
+  if (auto shape = attrs.getAs<DenseI64ArrayAttr>("shape"))
+    return shape;
+  if (auto unpadded = task.getArgAttrOfType<DenseI64ArrayAttr>(argument, names::unpadded))
+    return unpadded;
+  auto global = task.getArgAttrOfType<TypeAttr>(argument, dist::names::global);
+  return cast<RankedTensorType>(global ? global.getValue() : task.getArgumentTypes()[argument]).getShape();
 }
 
-static json::Object state(DictionaryAttr attrs, Type type, IntegerAttr offset) {
-  json::Object entry = describe(type, offset);
+static json::Object state(DictionaryAttr attrs, func::FuncOp task, unsigned argument, IntegerAttr offset) {
+  json::Object entry = describe(task.getArgumentTypes()[argument], offset);
   StringRef name = attrs.getAs<StringAttr>("name").getValue(), role = attrs.getAs<StringAttr>("role").getValue();
   entry["name"] = name;
   entry["role"] = role;
@@ -111,7 +117,7 @@ static json::Object state(DictionaryAttr attrs, Type type, IntegerAttr offset) {
   if (trainable)
     entry["trainable"] = trainable.getValue();
   if (role == "parameter" && (!trainable || trainable.getValue())) // a frozen parameter keeps the value of the file
-    entry["init"] = initial(name, modelType(attrs, cast<RankedTensorType>(type)));
+    entry["init"] = initial(name, modelShape(attrs, task, argument));
   if (role == "buffer")
     entry["init"] = json::Object{{"kind", "constant"}, {"scale", name.ends_with("var") ? 1.0 : 0.0}};
   return entry;
@@ -290,7 +296,7 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
       auto offset = task.getArgAttrOfType<IntegerAttr>(i, exec::names::offset);
       if (auto attrs = task.getArgAttrOfType<DictionaryAttr>(i, names::state)) {
         if (seen.insert(stage + "state " + attrs.getAs<StringAttr>("name").str()).second)
-          states.push_back(located(withSplit(state(attrs, type, offset), task, i)));
+          states.push_back(located(withSplit(state(attrs, task, i, offset), task, i)));
       } else if (auto name = task.getArgAttrOfType<StringAttr>(i, names::input)) {
         auto global = task.getArgAttrOfType<TypeAttr>(i, dist::names::global);
         auto shape = cast<RankedTensorType>(global ? global.getValue() : type).getShape();

@@ -190,8 +190,8 @@ private:
     return cost && graph::isCall(cost.getForm());
   }
 
-  /// A value with zeros in its padding, for all library calls that read it, so that memory does not hold it twice. (Kernels compute
-  /// what they read.)
+  /// A value with zeros in its padding, for all library calls that read it, so that memory does not hold it twice.
+  /// (Kernels compute what they read.)
   Value zeroed(Operation *at, Value old) {
     OpBuilder::InsertionGuard guard(builder);
     llvm::SaveAndRestore stage(stages.stage);

@@ -14,7 +14,7 @@ Result<const char *> GlobalState::whole(const State &given) {
   const State *average = averaged && given.role == Role::Parameter ? manifest_.averageOf(given) : nullptr;
   const State &state = average ? *average : given;
   const Tensor &owner = state.owner();
-  if (!ranks || (!owner.isSplit() && owner.stage <= 0))
+  if (!owner.isSplit() && (!ranks || owner.stage <= 0))
     return writes() ? arena.at(state) : nullptr;
   auto bytes = static_cast<size_t>(owner.bytes);
   if (!writes()) {
@@ -24,7 +24,7 @@ Result<const char *> GlobalState::whole(const State &given) {
   tensor.resize(static_cast<size_t>(owner.wholeBytes()));
   piece.resize(bytes);
   int64_t width = widthOf(state.dtype);
-  for (int rank = 0; rank < ranks->size(); ++rank) {
+  for (int rank = 0, count = ranks ? ranks->size() : 1; rank < count; ++rank) { // of one, padding is left out
     if (!isFirstOwner(manifest_, owner, rank))
       continue;
     if (rank != 0)

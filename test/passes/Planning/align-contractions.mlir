@@ -26,6 +26,14 @@
 // MODEL-LABEL: func.func @train
 // MODEL-SAME: tensor<1001x64xf32>
 // MODEL-SAME: tensor<64x3x5x5xf32>
+
+// --init draws the same numbers, padded or sharded.
+// RUN: divisi compile %s --target cuda --precision bf16 -o %t.padded && grep -a -o '"init":{[^}]*}' %t.padded > %t.padded.init
+// RUN: divisi compile %s --target cuda -o %t.plain && grep -a -o '"init":{[^}]*}' %t.plain | tee %t.init | FileCheck %s --check-prefix=INIT
+// RUN: divisi compile %s --mesh data=2 --zero 3 -o %t.sharded && grep -a -o '"init":{[^}]*}' %t.sharded | diff - %t.init
+// RUN: diff %t.padded.init %t.init
+// INIT: "init":{"kind":"uniform","scale":0.125}
+// INIT: "init":{"kind":"uniform","scale":0.11547
 func.func @loss(%w: tensor<1001x64xf32> {graph.parameter = "fc"}, %f: tensor<64x3x5x5xf32> {graph.parameter = "conv"},
                 %x: tensor<64x3x64x64xf32> {graph.input = "x"}, %t: tensor<16384xi64> {graph.input = "t"}) -> (tensor<f32> {graph.loss}) {
   %0 = graph.conv %x, %f {dilations = array<i64: 1, 1>, groups = 1 : i64, pads_high = array<i64: 2, 2>, pads_low = array<i64: 2, 2>, strides = array<i64: 1, 1>} : (tensor<64x3x64x64xf32>, tensor<64x3x5x5xf32>) -> tensor<64x64x64x64xf32>
