@@ -246,10 +246,11 @@ FailureOr<Expectation> Compilation::expect() {
   std::optional<planning::Cluster> given;
   if (!plan.cluster.empty())
     given = llvm::cantFail(planning::parseCluster(plan.cluster, *machine));
-  planning::Cluster cluster = request.cpu ? llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranks), *machine))
-                              : given && given->device.kind == "cuda" && given->devices() >= ranks
-                                  ? given->used(ranks)
-                                  : planning::nominalCluster("cuda", ranks);
+  planning::Cluster cluster = planning::nominalCluster("cuda", ranks);
+  if (request.cpu)
+    cluster = llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranks), *machine));
+  else if (given && given->device.kind == "cuda" && given->devices() >= ranks)
+    cluster = given->used(ranks);
   Expectation expectation = expectStep(*model.module, cluster, setting, *database);
   if (!database->empty() && expectation.measured < leastMeasured && request.cpu)
     noteUnmeasured("the program's expected times rest on formulas",

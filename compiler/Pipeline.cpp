@@ -110,10 +110,11 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
     pm.addPass(training::createNarrowContractionsPass());
   if (options.precision == "tf32")
     pm.addPass(training::createUseTf32Pass());
-  if (options.forGpu && (small || options.precision == "tf32"))
+  const bool tensorCores = options.forGpu && (small || options.precision == "tf32");
+  if (tensorCores)
     pm.addPass(training::createKeepGeluPass());
   pm.addPass(identity::createNameNodesPass());
-  if (options.forGpu && (small || options.precision == "tf32")) {
+  if (tensorCores) {
     addSimplify(pm);
     pm.addPass(planning::createAlignContractionsPass());
   }

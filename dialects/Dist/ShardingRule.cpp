@@ -105,6 +105,11 @@ ShardingRule &ShardingRule::contract(StringRef name, Reduction kind) {
   return *this;
 }
 
+bool ShardingRule::isContraction() const {
+  auto isSum = [](const Factor &factor) { return factor.reduction == Reduction::sum; };
+  return linear == Linear::each && operands.size() == 2 && results.size() == 1 && llvm::any_of(factors, isSum);
+}
+
 ShardingRule &ShardingRule::whole(StringRef name) {
   factors[find(name)].whole = true;
   return *this;

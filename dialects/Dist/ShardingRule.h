@@ -55,6 +55,10 @@ struct ShardingRule {
   /// Reduction over `dims`, which the result does not have.
   static ShardingRule reduce(mlir::Operation *op, llvm::ArrayRef<int64_t> dims, std::optional<Reduction> kind);
 
+  /// Whether the operation is linear in each of its two operands and sums over a factor: matmuls, convolutions and their
+  /// gradients.
+  bool isContraction() const;
+
   ShardingRule &contract(llvm::StringRef name, Reduction kind);
   ShardingRule &whole(llvm::StringRef name);
   ShardingRule &indexed(llvm::StringRef name);

@@ -59,14 +59,15 @@ Value onSource(GraphBuilder &b, Value operand, ArrayRef<int64_t> permutation, Ar
   auto broadcast = operand.getDefiningOp<BroadcastOp>();
   if (!broadcast)
     return {};
-  SmallVector<int64_t> dims, order = llvm::to_vector(llvm::seq<int64_t>(0, broadcast.getDims().size()));
+  SmallVector<int64_t> dims;
   for (int64_t d : broadcast.getDims())
     dims.push_back(permutation[d]);
   if (llvm::is_sorted(dims))
     return b.broadcast(broadcast.getX(), shape, dims);
   if (2 * tensorType(broadcast.getX()).getNumElements() > tensorType(operand).getNumElements())
     return {};
-  llvm::sort(order, [&](int64_t i, int64_t j) { return dims[i] < dims[j]; }); // a scale of each image's channels
+  auto order = llvm::to_vector(llvm::seq<int64_t>(0, dims.size())); // of a scale of each image's channels
+  llvm::sort(order, [&](int64_t i, int64_t j) { return dims[i] < dims[j]; });
   llvm::sort(dims);
   return b.broadcast(b.transpose(broadcast.getX(), order), shape, dims);
 }

@@ -22,10 +22,8 @@ constexpr int64_t leastFlops = 1'000'000'000;
 /// Whether the operation multiplies by weights on tensor cores.
 bool isWanted(const Problem &problem, const Problem::Op &op) {
   auto isWeight = [&](int tensor) { return problem.tensors[tensor].weight; };
-  auto isSum = [](const auto &factor) { return factor.reduction == Reduction::sum; };
-  return op.precision != graph::fp32 && op.flops >= leastFlops && op.operands.size() == 2 &&
-         op.results.size() == 1 && op.rule.linear == Linear::each && llvm::any_of(op.operands, isWeight) &&
-         llvm::any_of(op.rule.factors, isSum);
+  return op.precision != graph::fp32 && op.flops >= leastFlops && op.rule.isContraction() &&
+         llvm::any_of(op.operands, isWeight);
 }
 
 /// The padding of the first contraction that reads or writes rows which are not aligned, where they belong to a

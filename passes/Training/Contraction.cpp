@@ -5,11 +5,7 @@ using namespace divisi;
 
 bool training::isContraction(Operation *op) {
   auto rules = dyn_cast<dist::ShardingRuleInterface>(op);
-  if (!rules || op->getNumOperands() != 2 || op->getNumResults() != 1)
-    return false;
-  auto rule = rules.getShardingRule();
-  return rule.linear == dist::Linear::each &&
-         llvm::any_of(rule.factors, [](const auto &factor) { return factor.reduction == dist::Reduction::sum; });
+  return rules && rules.getShardingRule().isContraction();
 }
 
 Type training::smallFloat(StringRef name, MLIRContext *context) {

@@ -3,8 +3,7 @@
 
 namespace divisi::training {
 
-/// Whether the operation is a contraction, linear in each of its two operands: matmuls, convolutions and their
-/// gradients.
+/// Whether the operation is a contraction (dist::ShardingRule::isContraction).
 bool isContraction(mlir::Operation *op);
 
 /// The 16-bit float type with this name in the options of passes: bf16 or f16.

@@ -24,7 +24,8 @@ Result<const char *> GlobalState::whole(const State &given) {
   tensor.resize(static_cast<size_t>(owner.wholeBytes()));
   piece.resize(bytes);
   int64_t width = widthOf(state.dtype);
-  for (int rank = 0, count = ranks ? ranks->size() : 1; rank < count; ++rank) { // of one, padding is left out
+  const int size = ranks ? ranks->size() : 1; // of one rank, padding is left out
+  for (int rank = 0; rank < size; ++rank) {
     if (!isFirstOwner(manifest_, owner, rank))
       continue;
     if (rank != 0)

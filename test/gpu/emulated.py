@@ -10,7 +10,6 @@ One line per check, then `N passed, N failed`.
 """
 
 import argparse
-import array
 import collections
 import json
 import os
@@ -26,6 +25,9 @@ import launch
 import run
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "fuzz"))
+from program import read_safetensors  # noqa: E402
+
 MODELS = HERE.parent / "models"
 # Words for check.py.
 WAYS = {
@@ -278,14 +280,11 @@ class Tests:
                 if done.returncode != 0:
                     return f"{device}: {done.stderr.strip()[-300:]}"
                 losses[device] = [row["loss"] for row in map(json.loads, pathlib.Path(f"{folder / device}.jsonl").read_text().splitlines()) if "loss" in row]
-                saved = pathlib.Path(f"{folder / device}.safetensors").read_bytes()
-                begin = 8 + int.from_bytes(saved[:8], "little")
-                header = json.loads(saved[8:begin])["classes"]
-                weights[device] = header["shape"], array.array("f", saved[begin + header["data_offsets"][0]:begin + header["data_offsets"][1]])
+                weights[device] = read_safetensors(f"{folder / device}.safetensors")["classes"]
         off = max(abs(a - b) / b for a, b in zip(losses["cuda"], losses["cpu"], strict=True))
-        apart = max(map(lambda a, b: abs(a - b), weights["cuda"][1], weights["cpu"][1])) / max(map(abs, weights["cpu"][1]))
-        good = weights["cuda"][0] == [1001, 801] and off <= tolerance and apart <= tolerance and losses["cpu"][-1] < losses["cpu"][0]
-        return "" if good else f"losses {off:.2g} off, weights {weights['cuda'][0]} {apart:.2g}: {losses}"
+        apart = abs(weights["cuda"] - weights["cpu"]).max() / abs(weights["cpu"]).max()
+        good = weights["cuda"].shape == (1001, 801) and off <= tolerance and apart <= tolerance and losses["cpu"][-1] < losses["cpu"][0]
+        return "" if good else f"losses {off:.2g} off, weights {weights['cuda'].shape} {apart:.2g}: {losses}"
 
     def lost(self, how):
         """Rank 0 waits forever in a collective, because rank 1 is killed or fails, or there is an error of NCCL. All ranks end, and rank

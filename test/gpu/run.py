@@ -16,6 +16,7 @@ One JSON, one table; exit code 1 if parity, precision or ranks fail or a part do
 import argparse
 import array
 import ast
+import collections
 import concurrent.futures
 import importlib.util
 import json
@@ -226,27 +227,27 @@ def speed(environment, work, options):
     if not folders:
         yield {"part": "speed", "model": "", "way": "", "said": "not run: pack.py --exports packs the models"}
     modes = ["eager", "max-autotune" if options.autotune else "compile"]
-    programs = [(path.name.split("-")[0], folder, path.name) for folder in folders for path in sorted(folder.iterdir())]
-    for precision_ in sorted({name for name, _, _ in programs}):
-        these = sorted({folder for name, folder, _ in programs if name == precision_})
-        for first in range(0, len(these), PEERS):
-            some = these[first:first + PEERS]
-            yield from speed_in(precision_, [row for row in programs if row[0] == precision_ and row[1] in some], modes, environment, work)
+    programs = collections.defaultdict(lambda: collections.defaultdict(list))  # by precision and model
+    for folder in folders:
+        for path in sorted(folder.iterdir()):
+            programs[path.name.split("-")[0]][folder].append(path.name)
+    for precision_, of in sorted(programs.items()):
+        rows = list(of.items())
+        for first in range(0, len(rows), PEERS):
+            yield from speed_in(precision_, dict(rows[first:first + PEERS]), modes, environment, work)
 
 
-def speed_in(precision_, all_programs, modes, environment, work):
-    folders = sorted({folder for _, folder, _ in all_programs})
-    peers = {folder: Torch(folder.name, precision_, modes[1]) for folder in folders}  # they compile at once
+def speed_in(precision_, programs, modes, environment, work):
+    peers = {folder: Torch(folder.name, precision_, modes[1]) for folder in programs}  # they compile at once
     for peer in peers.values():
         peer.process.stdout.readline()  # "ready"
-    for folder in folders:
+    for folder, names in programs.items():
         data = work / folder.name
         if not data.exists():
             data.mkdir()
             for name, (shape, count) in zip(("x", "label"), shapes_of(folder.name)):
                 write_numbers(data / f"{name}.npy", shape, count)
-        programs = [name for _, of, name in all_programs if of == folder]
-        times, wrong = {way: [] for way in [*programs, *modes]}, {}
+        times, wrong = {way: [] for way in [*names, *modes]}, {}
         for _ in range(ROUNDS):
             for way in times:
                 if way in modes:

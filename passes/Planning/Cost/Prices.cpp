@@ -81,8 +81,6 @@ static double rateOfMatmul(double flops, const Cluster::Device &device, Prices::
 }
 
 double Prices::shareOfShape(const step::Work &work, Precision precision) const {
-  if (device.processors <= 0)
-    return 1;
   const bool tensorCores = device.flops[precision] > device.flops[Cluster::Device::fp32];
   const double rate = device.flops[precision] * device.computeEfficiency[precision] / (double)device.processors;
   const double bytes = precision == Cluster::Device::bf16 || precision == Cluster::Device::fp16 ? 2 : 4;
@@ -106,14 +104,31 @@ static bool isOfFilters(const step::Work &work) { return work.images && work.k >
 
 double Prices::efficiency(const step::Work &work, Precision precision) const {
   double share = device.computeEfficiency[precision];
-  const bool filters = isOfFilters(work);
-  if (work.images && work.batch > 1 && work.n == 1 && device.processors > 0)
-    return (filters ? 2 : 1) * shareOfDepthwise * device.flops[Cluster::Device::fp32] / device.flops[precision];
-  if (work.form == Form::product)
-    return share * shareOfShape(work, precision) * (filters && precision == Cluster::Device::tf32 && device.processors > 0 ? shareOfFilters : 1);
-  if (work.form == Form::attention && device.processors > 0 && precision != Cluster::Device::fp32)
+  if (device.processors <= 0)
+    return share;
+  if (work.form == Form::product) {
+    const bool filters = isOfFilters(work);
+    if (work.images && work.batch > 1 && work.n == 1)
+      return (filters ? 2 : 1) * shareOfDepthwise * device.flops[Cluster::Device::fp32] / device.flops[precision];
+    return share * shareOfShape(work, precision) * (filters && precision == Cluster::Device::tf32 ? shareOfFilters : 1);
+  }
+  if (work.form == Form::attention && precision != Cluster::Device::fp32)
     return shareOfAttention(work, device.attention);
-  return graph::isCall(work.form) || device.processors <= 0 ? share : shareOfKernels * share;
+  return graph::isCall(work.form) ? share : shareOfKernels * share;
+}
+
+/// Seconds of the kernels that a GPU's library runs beside those of a call, `rate` being that of the memory.
+static double besideCall(const step::Work &work, const Cluster::Device &device, Prices::Precision precision, int launches,
+                         double rate) {
+  if (device.processors <= 0)
+    return 0;
+  double seconds = bytesOfScore * work.scores / rate;
+  if (!work.images || work.form != Form::product || precision == Cluster::Device::fp32)
+    return seconds;
+  seconds += launches * (isOfFilters(work) ? kernelsOfFilters : kernelsOfConvolution) * device.launch;
+  if (precision == Cluster::Device::tf32)
+    seconds += 2 * device.copied * work.bytes / rate; // written and read
+  return seconds;
 }
 
 double Prices::seconds(const step::Work &work, Precision precision, int launches) const {
@@ -122,12 +137,6 @@ double Prices::seconds(const step::Work &work, Precision precision, int launches
   if (work.form == Form::product)
     peak = rateOfMatmul(work.flops, device, precision);
   double arithmetic = work.flops > 0 ? work.flops / (peak * efficiency(work, precision)) : 0;
-  double traffic = work.bytes / (bandwidth * device.memoryEfficiency);
-  // Written and read, by kernels of their own.
-  double copies = work.images && work.form == Form::product && precision == Cluster::Device::tf32 ? 2 * device.copied * traffic : 0;
-  if (device.processors > 0 && work.images && work.form == Form::product && precision != Cluster::Device::fp32)
-    copies += launches * (isOfFilters(work) ? kernelsOfFilters : kernelsOfConvolution) * device.launch;
-  if (device.processors > 0)
-    copies += bytesOfScore * work.scores / (bandwidth * device.memoryEfficiency);
-  return std::max({arithmetic, traffic, launches * device.launch}) + copies;
+  double rate = bandwidth * device.memoryEfficiency;
+  return std::max({arithmetic, work.bytes / rate, launches * device.launch}) + besideCall(work, device, precision, launches, rate);
 }

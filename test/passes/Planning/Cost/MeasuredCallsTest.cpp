@@ -62,6 +62,13 @@ struct Errors {
   }
   double largest() const { return *std::max_element(factors.begin(), factors.end()); }
 };
+
+Errors errorsOf(const std::vector<Convolution> &rows, Device::Precision precision) {
+  Errors errors;
+  for (const Convolution &row : rows)
+    errors.add(microseconds(workOf(row, precision == Device::tf32 ? 4 : 2), precision), row.measured);
+  return errors;
+}
 } // namespace
 
 TEST(MeasuredCalls, Matmuls) {
@@ -81,7 +88,7 @@ TEST(MeasuredCalls, Matmuls) {
 }
 
 TEST(MeasuredCalls, Convolutions) {
-  const Convolution rows[] = {{Of::images, 256, 1, 64, 64, 56, 1, 1, 72.3},
+  const std::vector<Convolution> rows = {{Of::images, 256, 1, 64, 64, 56, 1, 1, 72.3},
                               {Of::images, 256, 1, 64, 64, 56, 3, 1, 149.1},
                               {Of::imagesGradient, 256, 1, 64, 64, 56, 3, 1, 152},
                               {Of::filtersGradient, 256, 1, 64, 64, 56, 3, 1, 138.8},
@@ -95,28 +102,24 @@ TEST(MeasuredCalls, Convolutions) {
                               {Of::filtersGradient, 256, 1, 1024, 256, 14, 1, 1, 66.8},
                               {Of::images, 256, 1, 160, 960, 7, 1, 1, 17},
                               {Of::filtersGradient, 256, 1, 160, 960, 7, 1, 1, 25.4}};
-  Errors errors;
-  for (const Convolution &row : rows)
-    errors.add(microseconds(workOf(row, 2), Device::bf16), row.measured);
+  Errors errors = errorsOf(rows, Device::bf16);
   EXPECT_LT(errors.median(), 1.1);
   EXPECT_LT(errors.largest(), 1.4);
 }
 
 TEST(MeasuredCalls, FiltersInTf32) {
-  const Convolution rows[] = {{Of::filtersGradient, 256, 1, 512, 512, 7, 3, 1, 305.6},
+  const std::vector<Convolution> rows = {{Of::filtersGradient, 256, 1, 512, 512, 7, 3, 1, 305.6},
                               {Of::filtersGradient, 256, 1, 256, 256, 14, 3, 1, 350.2},
                               {Of::filtersGradient, 256, 1, 128, 128, 28, 3, 1, 309.4},
                               {Of::filtersGradient, 256, 1, 256, 1024, 14, 1, 1, 135.4},
                               {Of::filtersGradient, 256, 1, 64, 256, 56, 1, 1, 354.3}};
-  Errors errors;
-  for (const Convolution &row : rows)
-    errors.add(microseconds(workOf(row, 4), Device::tf32), row.measured);
+  Errors errors = errorsOf(rows, Device::tf32);
   EXPECT_LT(errors.median(), 1.1);
   EXPECT_LT(errors.largest(), 1.3);
 }
 
 TEST(MeasuredCalls, DepthwiseConvolutions) {
-  const Convolution rows[] = {{Of::images, 128, 240, 240, 240, 28, 5, 1, 103.6},
+  const std::vector<Convolution> rows = {{Of::images, 128, 240, 240, 240, 28, 5, 1, 103.6},
                               {Of::imagesGradient, 128, 240, 240, 240, 28, 5, 1, 167.1},
                               {Of::filtersGradient, 128, 240, 240, 240, 28, 5, 1, 95.4},
                               {Of::images, 64, 192, 192, 192, 28, 7, 1, 91.9},
@@ -128,9 +131,7 @@ TEST(MeasuredCalls, DepthwiseConvolutions) {
                               {Of::images, 128, 240, 240, 240, 28, 3, 2, 35.3},
                               {Of::imagesGradient, 128, 240, 240, 240, 28, 3, 2, 87.6},
                               {Of::filtersGradient, 128, 240, 240, 240, 28, 3, 2, 54.3}};
-  Errors errors;
-  for (const Convolution &row : rows)
-    errors.add(microseconds(workOf(row, 2), Device::bf16), row.measured);
+  Errors errors = errorsOf(rows, Device::bf16);
   EXPECT_LT(errors.median(), 1.6);
   EXPECT_LT(errors.largest(), 3.6); // the gradient of images with strides of 2
 }
