@@ -11,12 +11,13 @@ namespace json = llvm::json;
 
 /// Of a list of rates.
 static constexpr size_t mostPoints = 16;
+static constexpr int64_t formatVersion = 2;
 
 std::string Calibrations::defaultFile() { return cachedFile("DIVISI_CALIBRATION", "calibration.json"); }
 
 /// Points with ascending sizes; null if it is no list of pairs.
-static std::optional<std::vector<planning::Cluster::Device::Rate>> parseRates(const json::Array *list) {
-  std::vector<planning::Cluster::Device::Rate> result;
+static std::optional<std::vector<planning::Rate>> parsePoints(const json::Array *list) {
+  std::vector<planning::Rate> result;
   if (!list || list->size() > mostPoints)
     return std::nullopt;
   for (const json::Value &value : *list) {
@@ -30,18 +31,30 @@ static std::optional<std::vector<planning::Cluster::Device::Rate>> parseRates(co
   return result;
 }
 
+static std::optional<planning::Rates> parseRates(const json::Object *figures) {
+  if (!figures)
+    return std::nullopt;
+  auto matmuls = parsePoints(figures->getArray("matmuls")), convolutions = parsePoints(figures->getArray("convolutions")),
+       kernels = parsePoints(figures->getArray("kernels"));
+  double bf16 = figures->getNumber("bf16").value_or(0);
+  if (!matmuls || !convolutions || !kernels || !(bf16 >= 0 && bf16 <= 1e21))
+    return std::nullopt;
+  return planning::Rates{figures->getNumber("flops").value_or(0), figures->getNumber("bandwidth").value_or(0), bf16,
+                         *matmuls, *convolutions, *kernels};
+}
+
 /// Null if a figure is missing or no machine has it.
 static std::optional<planning::Calibration> parse(const json::Object &figures) {
-  auto matmuls = parseRates(figures.getArray("matmuls")), caches = parseRates(figures.getArray("caches"));
-  if (!matmuls || !caches)
+  auto core = parseRates(figures.getObject("core")), all = parseRates(figures.getObject("all"));
+  if (!core || !all || core->matmuls.size() != all->matmuls.size() ||
+      core->convolutions.size() != all->convolutions.size() || core->kernels.size() != all->kernels.size())
     return std::nullopt;
-  planning::Calibration result{figures.getNumber("flops").value_or(0), figures.getNumber("bandwidth").value_or(0),
-                               figures.getNumber("message").value_or(0), *matmuls, *caches,
-                               figures.getNumber("bf16").value_or(0)};
-  if (!(result.bf16 >= 0 && result.bf16 <= 1e21))
-    return std::nullopt;
-  auto cluster = llvm::cantFail(planning::parseCluster("cpu:2", {1e9, 1, result}));
-  return cluster.invalid().empty() ? std::optional(std::move(result)) : std::nullopt;
+  planning::Calibration result{figures.getNumber("message").value_or(0), *core, *all};
+  constexpr int cores = 2;
+  for (const char *ranks : {"cpu:1", "cpu:2"}) // all cores, and one
+    if (!llvm::cantFail(planning::parseCluster(ranks, {1e9, cores, result})).invalid().empty())
+      return std::nullopt;
+  return result;
 }
 
 llvm::Expected<Calibrations> Calibrations::read(const std::string &file) {
@@ -56,9 +69,12 @@ llvm::Expected<Calibrations> Calibrations::read(const std::string &file) {
   if (!parsed)
     llvm::consumeError(parsed.takeError());
   const json::Object *machines = top ? top->getObject("machines") : nullptr;
-  if (!machines || top->getInteger("divisi_calibration") != 1)
-    return llvm::createStringError("'" + file + "' is no calibration: expected {\"divisi_calibration\": 1, \"machines\": {...}}; "
+  std::optional<int64_t> version = top ? top->getInteger("divisi_calibration") : std::nullopt;
+  if (!machines || !version || *version < 1 || *version > formatVersion)
+    return llvm::createStringError("'" + file + "' is no calibration: expected {\"divisi_calibration\": 2, \"machines\": {...}}; "
                                    "remove it to measure again");
+  if (*version < formatVersion) // had figures of all cores alone: measured again
+    return result;
   for (const auto &[name, value] : *machines) {
     const json::Object *figures = value.getAsObject();
     auto calibration = figures ? parse(*figures) : std::nullopt;
@@ -70,24 +86,29 @@ llvm::Expected<Calibrations> Calibrations::read(const std::string &file) {
   return result;
 }
 
-static json::Array listOf(llvm::ArrayRef<planning::Cluster::Device::Rate> points) {
+static json::Array listOf(llvm::ArrayRef<planning::Rate> points) {
   json::Array list;
   for (const auto &point : points)
     list.push_back(json::Array{point.size, point.rate});
   return list;
 }
 
+static json::Object describe(const planning::Rates &rates) {
+  return json::Object{{"flops", rates.flops},
+                      {"bandwidth", rates.bandwidth},
+                      {"bf16", rates.bf16},
+                      {"matmuls", listOf(rates.matmuls)},
+                      {"convolutions", listOf(rates.convolutions)},
+                      {"kernels", listOf(rates.kernels)}};
+}
+
 llvm::Error Calibrations::write(const std::string &file) const {
   json::Object all;
-  for (const auto &[name, figures] : machines) {
-    all[json::fixUTF8(name)] = json::Object{{"flops", figures.flops},
-                                            {"bandwidth", figures.bandwidth},
-                                            {"message", figures.message},
-                                            {"bf16", figures.bf16},
-                                            {"matmuls", listOf(figures.matmuls)},
-                                            {"caches", listOf(figures.caches)}};
-  }
-  return writeJson(file, json::Object{{"divisi_calibration", 1}, {"machines", std::move(all)}});
+  for (const auto &[name, figures] : machines)
+    all[json::fixUTF8(name)] = json::Object{{"message", figures.message},
+                                            {"core", describe(figures.core)},
+                                            {"all", describe(figures.all)}};
+  return writeJson(file, json::Object{{"divisi_calibration", formatVersion}, {"machines", std::move(all)}});
 }
 
 std::string compiler::nameOfThisMachine() {

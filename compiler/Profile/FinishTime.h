@@ -9,7 +9,7 @@ namespace divisi::compiler {
 struct TimedCall {
   const codegen::ProgramCall *call;
   double time;         // of a send: until the message has arrived
-  double occupied = 0; // of a send: time in which the sender cannot compute
+  double occupied = 0; // of a send or collective: time before that in which the device cannot compute
 };
 
 /// The time at which all devices have finished, if each runs its calls in order: computation on one stream, collectives

@@ -108,12 +108,12 @@ namespace {
 
 /// Of sorted candidates that take the same time but for what no prediction can tell, puts that for the fewest devices
 /// first.
-void preferFewerDevices(std::vector<ModuleCandidate> &candidates) {
+void preferFewerDevices(std::vector<ModuleCandidate> &candidates, const Cluster &cluster) {
   auto first = candidates.begin();
   if (candidates.empty() || !first->fits)
     return;
   auto last = std::find_if(first, candidates.end(), [&](const ModuleCandidate &candidate) {
-    return !candidate.fits || candidate.prediction.seconds > first->prediction.seconds * (1 + sameTime);
+    return !candidate.fits || candidate.prediction.seconds > first->prediction.seconds * (1 + leastGain(cluster));
   });
   auto fewest = std::min_element(first, last, [](const ModuleCandidate &a, const ModuleCandidate &b) {
     return a.mesh.devices() < b.mesh.devices();
@@ -206,7 +206,7 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
     llvm::stable_sort(result, isBetter);
   }
   dropEqual(result);
-  preferFewerDevices(result);
+  preferFewerDevices(result, cluster);
   result[0].planner->complete(result[0]);
   return result;
 }

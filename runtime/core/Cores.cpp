@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sched.h>
@@ -49,6 +51,24 @@ std::optional<int> divisi::runtime::coresOfGroups(std::string_view membership, c
 std::optional<int> divisi::runtime::coresOfGroups() {
   std::ifstream file("/proc/self/cgroup");
   return coresOfGroups(std::string(std::istreambuf_iterator<char>(file), {}), "/sys/fs/cgroup");
+}
+
+void divisi::runtime::keepToPart(int number, int parts, int share) {
+  cpu_set_t mask, part;
+  CPU_ZERO(&mask);
+  CPU_ZERO(&part);
+  if (sched_getaffinity(0, sizeof(mask), &mask) != 0 || share * parts > CPU_COUNT(&mask))
+    return;
+  const int first = CPU_COUNT(&mask) * number / parts, end = CPU_COUNT(&mask) * (number + 1) / parts;
+  for (int core = 0, found = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &mask)) {
+      if (found >= first && found < end)
+        CPU_SET(core, &part);
+      ++found;
+    }
+  std::error_code error;
+  for (const auto &thread : std::filesystem::directory_iterator("/proc/self/task", error))
+    sched_setaffinity(std::atoi(thread.path().filename().c_str()), sizeof(part), &part); // threads may have ended meanwhile
 }
 
 int divisi::runtime::coresAllowed() {

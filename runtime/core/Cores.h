@@ -12,6 +12,10 @@ namespace divisi::runtime {
 /// time. At least 1.
 int coresAllowed();
 
+/// Keeps all threads of this process on the cores of part `number` of `parts` of those in its affinity mask, so that ranks
+/// of a host do not take each other's. Nothing if a launcher has divided the cores already: each part has fewer than `share`.
+void keepToPart(int number, int parts, int share);
+
 /// The time that control groups leave to this process, in cores and rounded up; nothing if none has a limit.
 std::optional<int> coresOfGroups();
 

@@ -68,6 +68,8 @@ private:
   /// Opens the computing device; null for this processor.
   Result<std::unique_ptr<Accelerator>> openDevice();
   Status createProgram();
+  /// Ranks of a host compute on cores of their own.
+  void keepToShare();
   /// Says what this processor lacks: cores for all threads, or units for bf16.
   void noteProcessor();
   Status setUp();

@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/comm/LocalRank.h"
 #include "runtime/core/Cores.h"
+#include "runtime/core/Team.h"
 #include "runtime/data/BatchRing.h"
 #include "runtime/data/images/ImageList.h"
 #include "runtime/devices/cpu/MatmulPlan.h"
@@ -206,6 +207,16 @@ Status Trainer::connectDevices() {
   return status.ok() ? program->pushStates() : status;
 }
 
+void Trainer::keepToShare() {
+  if (!ranks)
+    return;
+  const std::vector<int> &hosts = transport->hosts();
+  const auto here = static_cast<int>(std::count(hosts.begin(), hosts.end(), hosts[static_cast<size_t>(transport->rank())]));
+  const int wanted = threads() > 0 ? threads() : divisi_team_size();
+  if (here > 1 && wanted <= transport->cores())
+    keepToPart(transport->local(), here, transport->cores());
+}
+
 void Trainer::noteProcessor() {
   if (options.quiet || !isFirst())
     return;
@@ -229,6 +240,8 @@ Status Trainer::createProgram() {
   delay = *slowed;
   if (onDevice && !options.quiet)
     std::cout << "note: computing on " << (*device)->name() << std::endl;
+  if (!onDevice)
+    keepToShare();
   Result<std::unique_ptr<Program>> created =
       Program::create(code, manifest, threads(), ranks.get(), std::move(*device));
   if (!created.ok())

@@ -35,6 +35,7 @@ WAYS = {
     "pipeline": ["--devices", "2", "--strategy", "pipeline"],
 }
 LIMIT, SHARE, WORST, REPEATS = 1.1, 0.95, 1.25, 3
+LEAST, MOST = 300, 1000  # a run takes so many milliseconds on one device, and has at most so many steps
 
 
 def call(*command):
@@ -55,6 +56,7 @@ def children():
 class Model:
     def __init__(self, o, name, folder, flags, data):
         self.o, self.name, self.folder, self.data, self.programs = o, name, folder, data, {}
+        self.steps = o.steps
         for way, split in WAYS.items():
             program = folder / way.replace(" ", "-")
             done = call(o.divisi, "compile", folder / "model.onnx", *flags, "--optimizer", "adamw", *split, "-o", program)
@@ -69,7 +71,7 @@ class Model:
         for _ in range(REPEATS):
             out.unlink(missing_ok=True)
             before, own, start = busy(), children(), time.monotonic()
-            done = call(*launch, program, *self.data, "--no-shuffle", "--quiet", "--profile", out, "--steps", self.o.steps)
+            done = call(*launch, program, *self.data, "--no-shuffle", "--quiet", "--profile", out, "--steps", self.steps)
             if done.returncode:
                 sys.exit(f"{self.name}, {way}: {done.stderr}")
             if busy() - before - (children() - own) < 0.1 * (time.monotonic() - start):
@@ -77,6 +79,7 @@ class Model:
         return json.loads(out.read_text().splitlines()[0])["us"] / 1e3
 
     def compare(self):
+        self.steps = max(self.o.steps, min(MOST, round(LEAST / self.step("one device"))))
         times = {way: [] for way in self.programs}
         for _ in range(self.o.rounds):
             for way in self.programs:

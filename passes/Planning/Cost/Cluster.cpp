@@ -13,16 +13,9 @@ int64_t Cluster::devices() const {
 
 Cluster Cluster::used(int64_t count) const {
   Cluster result = *this;
-  if (divided) {
-    double share = static_cast<double>(devices()) / count;
-    result.device.memory *= share;
-    result.device.bandwidth *= share;
-    for (double &flops : result.device.flops)
-      flops *= share;
-    for (auto *rates : {&result.device.matmuls, &result.device.caches})
-      for (auto &point : *rates)
-        point = {point.size * share, point.rate * share};
-    result.divided = false;
+  if (machine) {
+    result.device = shareOf(*machine, count);
+    result.machine.reset();
   }
   return result;
 }
@@ -47,12 +40,13 @@ std::string Cluster::invalid() const {
                                  {"device.bandwidth", Unit::bytesPerSecond, device.bandwidth},
                                  {"device.memory-efficiency", Unit::share, device.memoryEfficiency},
                                  {"device.launch", Unit::seconds, device.launch}};
-  for (const Device::Rate &point : device.matmuls)
-    for (double figure : {point.size, point.rate})
-      figures.push_back({"device.matmuls", Unit::flopsPerSecond, figure});
-  for (const Device::Rate &point : device.caches) {
-    figures.push_back({"device.caches", Unit::bytes, point.size});
-    figures.push_back({"device.caches", Unit::bytesPerSecond, point.rate});
+  for (const auto *rates : {&device.matmuls, &device.convolutions})
+    for (const Rate &point : *rates)
+      for (double figure : {point.size, point.rate})
+        figures.push_back({"device.matmuls", Unit::flopsPerSecond, figure});
+  for (const Rate &point : device.kernels) {
+    figures.push_back({"device.kernels", Unit::bytes, point.size});
+    figures.push_back({"device.kernels", Unit::bytesPerSecond, point.rate});
   }
   for (double share : device.computeEfficiency)
     figures.push_back({"device.compute-efficiency", Unit::share, share});

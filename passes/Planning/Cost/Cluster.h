@@ -12,6 +12,41 @@
 
 namespace divisi::planning {
 
+/// The rate of work of a size, in units of the size a second.
+struct Rate {
+  double size, rate;
+  bool operator==(const Rate &) const = default;
+};
+
+/// What processors reach, measured.
+struct Rates {
+  double flops = 0;     // large fp32 matmuls, FLOP/s
+  double bandwidth = 0; // of the memory, bytes/s
+  double bf16 = 0;      // large bf16 matmuls, FLOP/s; 0: as fast as those of fp32
+  /// Of small work, smallest first: matmuls and convolutions by FLOPs, kernels by the bytes that they read and write.
+  std::vector<Rate> matmuls, convolutions, kernels;
+  bool operator==(const Rates &) const = default;
+};
+
+struct Calibration {
+  double message = 0; // between two processes, bytes/s
+  Rates core;         // of one thread, while one on each other core does the same
+  Rates all;          // of the threads of all cores together
+  bool operator==(const Calibration &) const = default;
+  /// A short hash of the figures, which names them in reports and plans.
+  std::string name() const;
+};
+
+/// The machine that "cpu:N" divides among its ranks.
+struct Machine {
+  double memory; // bytes
+  int cores;
+  std::optional<Calibration> calibration = std::nullopt; // none: figures of the kind
+  bool operator==(const Machine &) const = default;
+};
+/// The machine that this process runs on, not calibrated.
+Machine thisMachine();
+
 /// Equal devices in a hierarchy of equal units: devices in a machine, machines in a rack, and so on. Device d is number
 /// d % levels[0].size of its machine; d / levels[0].size is numbered likewise by levels[1].
 struct Cluster {
@@ -37,14 +72,9 @@ struct Cluster {
     } attention = {0.56, 0.65, 160}; // of an A100 (Prices.cpp)
     double copied = 0;                         // share of a convolution's bytes in TF32 that it copies in another order
     bool programs = true;                      // whether Divisi writes programs for it; otherwise it only plans
-    /// The rate of work of this size, in units of the size a second.
-    struct Rate {
-      double size, rate;
-      bool operator==(const Rate &) const = default;
-    };
-    /// Rates of small work, smallest first: matmuls by FLOPs, in place of `flops` (between two points the logarithm of
-    /// the rate is interpolated over that of the size), and traffic by bytes, in place of `bandwidth` (up to each size).
-    std::vector<Rate> matmuls, caches;
+    /// Rates of small work in place of `flops` and `bandwidth`, as in Rates. Between two points the logarithm of the rate
+    /// is interpolated over that of the size. No convolutions: they are as fast as matmuls.
+    std::vector<Rate> matmuls, convolutions, kernels;
 
     bool operator==(const Device &) const = default;
   };
@@ -60,7 +90,8 @@ struct Cluster {
   std::string name;
   Device device;
   std::vector<Level> levels; // innermost first; none for one device
-  bool divided = false;      // the devices divide one machine: the fewer are used, the larger their shares
+  std::optional<Machine> machine; // that the devices divide: the fewer are used, the larger their shares
+  bool copies = false;       // collectives are copied by the cores that compute: nothing overlaps with them
   std::string calibration;   // the name of the calibration whose figures these are; empty: a preset or a file
 
   static constexpr int64_t mostDevices = 65536;
@@ -78,27 +109,8 @@ struct Cluster {
   bool operator==(const Cluster &) const = default;
 };
 
-/// What a machine reaches with all of its cores, measured.
-struct Calibration {
-  double flops = 0;                                   // large fp32 matmuls, FLOP/s
-  double bandwidth = 0;                               // of the memory, bytes/s
-  double message = 0;                                 // between two processes, bytes/s
-  std::vector<Cluster::Device::Rate> matmuls, caches; // as in Cluster::Device
-  double bf16 = 0;                                    // large bf16 matmuls, FLOP/s; 0: as fast as those of fp32
-
-  bool operator==(const Calibration &) const = default;
-  /// A short hash of the figures, which names them in reports and plans.
-  std::string name() const;
-};
-
-/// The machine that "cpu:N" divides among its ranks.
-struct Machine {
-  double memory; // bytes
-  int cores;
-  std::optional<Calibration> calibration = std::nullopt; // none: figures of the kind
-};
-/// The machine that this process runs on, not calibrated.
-Machine thisMachine();
+/// The share of a machine that each of `ranks` has: one thread for each of its cores, or a part of a core's time.
+Cluster::Device shareOf(const Machine &machine, int64_t ranks);
 
 /// The figures of a GPU by its name in lower case ("h100"), from the vendor's data sheets.
 std::optional<Cluster::Device> gpuPreset(llvm::StringRef name);

@@ -9,6 +9,7 @@
 #include "llvm/Support/xxhash.h"
 
 #include <algorithm>
+#include <cmath>
 #include <sched.h>
 #include <unistd.h>
 
@@ -107,35 +108,35 @@ const Gpu *findGpu(StringRef name) {
 /// GHz, of which matmuls reach 0.7); 10 GB/s of memory for each core, four times as much out of the second-level caches
 /// (1 MiB and more for a core of today's servers); messages through shared memory at 2 GB/s (two copies).
 Calibration usualMachine(int cores) {
-  const double bandwidth = 7e9 * cores;
-  return {35e9 * cores, bandwidth, 2e9, {}, {{(double)(1 << 20) * cores, 4 * bandwidth}}};
+  auto of = [](double share) { return Rates{35e9 * share, 7e9 * share, 0, {}, {}, {{(1 << 20) * share, 4 * 7e9 * share}}}; };
+  return {2e9, of(1), of(cores)};
 }
 
-/// "cpu:N": the ranks divide what the machine has. Of what is smaller than fp32, only bf16 may speed matmuls up.
+/// Of what a copy reaches in the caches, that kernels of programs reach (docs/numbers.md, "kernels of CPU programs"): they read more
+/// operands, in other orders, that another kernel has just written.
+constexpr double shareOfCopies = 0.5;
+
+Calibration figuresOf(const Machine &machine) {
+  if (!machine.calibration)
+    return usualMachine(machine.cores);
+  Calibration figures = *machine.calibration;
+  for (Rates *rates : {&figures.core, &figures.all})
+    for (Rate &point : rates->kernels)
+      point.rate = std::max(std::min(point.rate, rates->bandwidth), point.rate * shareOfCopies);
+  return figures;
+}
+
+/// "cpu:N": the ranks divide what the machine has.
 Cluster cpuCluster(int64_t ranks, const Machine &machine) {
-  const Calibration figures = machine.calibration.value_or(usualMachine(machine.cores));
   Cluster cluster;
   cluster.name = "cpu:" + std::to_string(ranks);
   if (machine.calibration)
     cluster.calibration = machine.calibration->name();
-  Cluster::Device &device = cluster.device;
-  device.kind = "cpu";
-  device.name = "cpu";
-  device.memory = machine.memory / ranks;
-  device.flops.fill(figures.flops / ranks);
-  if (figures.bf16 > 0)
-    device.flops[Cluster::Device::bf16] = figures.bf16 / ranks;
-  device.computeEfficiency.fill(1); // the figures are what work reaches
-  device.bandwidth = figures.bandwidth / ranks;
-  device.memoryEfficiency = 1;
-  for (const auto &point : figures.matmuls)
-    device.matmuls.push_back({point.size / (double)ranks, point.rate / (double)ranks});
-  for (const auto &point : figures.caches)
-    device.caches.push_back({point.size / (double)ranks, point.rate / (double)ranks});
-  device.launch = 0.5e-6; // of a call or a kernel with little work, which stays on one thread
-  cluster.divided = true;
+  cluster.device = shareOf(machine, ranks);
+  cluster.machine = machine;
+  cluster.copies = true;
   if (ranks > 1)
-    cluster.levels.push_back({"shared memory", ranks, figures.message, 10e-6}); // a thread wakes up
+    cluster.levels.push_back({"shared memory", ranks, figuresOf(machine).message, 10e-6}); // a thread wakes up
   return cluster;
 }
 
@@ -153,10 +154,13 @@ std::optional<int64_t> parseCount(StringRef text) {
 std::string Calibration::name() const {
   std::string text;
   llvm::raw_string_ostream out(text);
-  out << llvm::format("%.6g %.6g %.6g %.6g", flops, bandwidth, message, bf16);
-  for (const auto *rates : {&matmuls, &caches})
-    for (const auto &point : *rates)
-      out << llvm::format(" %.6g %.6g", point.size, point.rate);
+  out << llvm::format("%.6g", message);
+  for (const Rates *rates : {&core, &all}) {
+    out << llvm::format(" %.6g %.6g %.6g", rates->flops, rates->bandwidth, rates->bf16);
+    for (const auto *points : {&rates->matmuls, &rates->convolutions, &rates->kernels})
+      for (const Rate &point : *points)
+        out << llvm::format(" %.6g %.6g", point.size, point.rate);
+  }
   return llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true).substr(0, 8);
 }
 
@@ -164,6 +168,38 @@ Machine planning::thisMachine() {
   cpu_set_t allowed; // what programs that start here may use, too
   int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
   return {(double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), std::max(1, cores)};
+}
+
+Cluster::Device planning::shareOf(const Machine &machine, int64_t ranks) {
+  const Calibration figures = figuresOf(machine);
+  // Between one thread and all of them, rates grow with a power of the number of threads.
+  const double threads = (double)machine.cores / (double)ranks, part = std::min(1.0, threads);
+  const double at = threads > 1 ? std::log(threads) / std::log(machine.cores) : 0;
+  auto between = [&](double core, double all) { return core * std::pow(all / core, at); };
+  auto shareOf = [&](const std::vector<Rate> &core, const std::vector<Rate> &all) {
+    std::vector<Rate> points;
+    for (auto [one, whole] : llvm::zip(core, all))
+      points.push_back({between(one.size, whole.size), between(one.rate, whole.rate) * part});
+    return points;
+  };
+  const Rates &core = figures.core, &all = figures.all;
+  Cluster::Device device;
+  device.kind = "cpu";
+  device.name = "cpu";
+  device.memory = machine.memory / (double)ranks;
+  device.flops.fill(between(core.flops, all.flops) * part);
+  if (core.bf16 > 0 && all.bf16 > 0) // of what is smaller than fp32, nothing else speeds matmuls up
+    device.flops[Cluster::Device::bf16] = between(core.bf16, all.bf16) * part;
+  device.computeEfficiency.fill(1); // the figures are what work reaches
+  device.bandwidth = between(core.bandwidth, all.bandwidth) * part;
+  device.memoryEfficiency = 1;
+  device.matmuls = shareOf(core.matmuls, all.matmuls);
+  device.convolutions = shareOf(core.convolutions, all.convolutions);
+  device.kernels = shareOf(core.kernels, all.kernels);
+  for (Rate &point : device.kernels)
+    point.size *= part; // ranks on a core share its caches
+  device.launch = 0.2e-6; // of a call or a kernel with little work, which stays on one thread
+  return device;
 }
 
 std::optional<Cluster::Device> planning::gpuPreset(StringRef name) {

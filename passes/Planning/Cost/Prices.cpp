@@ -51,6 +51,9 @@ constexpr int kernelsOfConvolution = 1, kernelsOfFilters = 3;
 /// Of a GPU's peak, which counts a fused multiply-add as two operations: kernels have an instruction for each, since
 /// additions are not contracted (docs/decisions.md, "a value has the same bits in every kernel").
 constexpr double shareOfKernels = 0.5;
+/// The same of a processor's, by the peak of matmuls: kernels have no fused multiply-add either, use half of the widest vectors,
+/// and load what they compute with (docs/numbers.md, "kernels of CPU programs").
+constexpr double shareOfCpuKernels = 0.2;
 } // namespace
 
 /// The share of the tensor cores' peak that fused attention reaches.
@@ -61,23 +64,24 @@ static double shareOfAttention(const step::Work &work, const Cluster::Device::At
   return (work.causal ? causalShare : 1) * share * keys / (keys + known.half);
 }
 
-/// The first point of small work that is at least as large; null if all are smaller.
-static const Cluster::Device::Rate *pointFor(double size, const std::vector<Cluster::Device::Rate> &points) {
-  auto found = llvm::find_if(points, [&](const auto &point) { return size <= point.size; });
-  return found == points.end() ? nullptr : &*found;
+double planning::rateOf(double size, llvm::ArrayRef<Rate> points, double ofLarger) {
+  const Rate *above = llvm::find_if(points, [&](const Rate &point) { return size <= point.size; });
+  if (above == points.end())
+    return ofLarger;
+  if (above == points.begin())
+    return above->rate;
+  double at = std::log(size / above[-1].size) / std::log(above->size / above[-1].size);
+  return above[-1].rate * std::pow(above->rate / above[-1].rate, at);
 }
 
-/// FLOP/s of a matmul with this number of FLOPs, on processors whose small ones are slower. The points are those of fp32;
-/// other precisions are faster than it in the proportion of large matmuls.
-static double rateOfMatmul(double flops, const Cluster::Device &device, Prices::Precision precision) {
-  const auto *above = pointFor(flops, device.matmuls);
-  if (!above)
-    return device.flops[precision];
-  double faster = device.flops[precision] / device.flops[Cluster::Device::fp32];
-  if (above == device.matmuls.data())
-    return above->rate * faster;
-  double at = std::log(flops / above[-1].size) / std::log(above->size / above[-1].size);
-  return above[-1].rate * std::pow(above->rate / above[-1].rate, at) * faster;
+/// FLOP/s of a matmul or convolution, on processors whose small ones are slower. The points are those of fp32; other
+/// precisions are faster than it in the proportion of large matmuls.
+static double rateOfProduct(const step::Work &work, const Cluster::Device &device, Prices::Precision precision) {
+  const double large = device.flops[Cluster::Device::fp32];
+  const bool asConvolution = work.images && !device.convolutions.empty();
+  double rate = asConvolution ? rateOf(work.flops, device.convolutions, device.convolutions.back().rate)
+                              : rateOf(work.flops, device.matmuls, large);
+  return rate * (device.flops[precision] / large);
 }
 
 double Prices::shareOfShape(const step::Work &work, Precision precision) const {
@@ -105,7 +109,7 @@ static bool isOfFilters(const step::Work &work) { return work.images && work.k >
 double Prices::efficiency(const step::Work &work, Precision precision) const {
   double share = device.computeEfficiency[precision];
   if (device.processors <= 0)
-    return share;
+    return graph::isCall(work.form) ? share : shareOfCpuKernels * share;
   if (work.form == Form::product) {
     const bool filters = isOfFilters(work);
     if (work.images && work.batch > 1 && work.n == 1)
@@ -132,10 +136,9 @@ static double besideCall(const step::Work &work, const Cluster::Device &device, 
 }
 
 double Prices::seconds(const step::Work &work, Precision precision, int launches) const {
-  const auto *cache = pointFor(work.bytes, device.caches); // not interpolated: other work has passed it meanwhile
-  double peak = device.flops[precision], bandwidth = cache ? cache->rate : device.bandwidth;
+  double peak = device.flops[precision], bandwidth = rateOf(work.bytes, device.kernels, device.bandwidth);
   if (work.form == Form::product)
-    peak = rateOfMatmul(work.flops, device, precision);
+    peak = rateOfProduct(work, device, precision);
   double arithmetic = work.flops > 0 ? work.flops / (peak * efficiency(work, precision)) : 0;
   double rate = bandwidth * device.memoryEfficiency;
   return std::max({arithmetic, work.bytes / rate, launches * device.launch}) + besideCall(work, device, precision, launches, rate);

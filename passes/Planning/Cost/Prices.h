@@ -2,7 +2,12 @@
 #include "passes/Planning/Cost/Cluster.h"
 #include "step/Work.h"
 
+#include "llvm/ADT/ArrayRef.h"
+
 namespace divisi::planning {
+
+/// The rate of work of a size; `ofLarger` beyond the last point.
+double rateOf(double size, llvm::ArrayRef<Rate> points, double ofLarger);
 
 /// The price list of a device: what kernels and calls take on it, in seconds. Every constant has its source in
 /// Prices.cpp or Presets.cpp.

@@ -179,10 +179,15 @@ private:
     } else {
       std::iota(order.begin(), order.end(), 0);
     }
+    int copied = -1; // item of the collective before, if the cores are busy with it
     for (int run : order) {
       runs[run].item = timeline.add(runs[run].stream, runs[run].seconds);
       for (int earlier : waits[run])
         timeline.wait(runs[earlier].item, runs[run].item); // none in a circle, where it does not wait
+      if (runs[run].stream == computing)
+        timeline.wait(copied, runs[run].item);
+      else if (costs.cluster.copies)
+        copied = runs[run].item;
     }
     timeline.run();
     for (int run : order)
@@ -199,7 +204,17 @@ private:
     for (auto [output, version] : llvm::zip(problem.outputs, all.outputs))
       if (groups.maker[output.tensor] >= 0 && !output.seldom)
         await(version, timeline.end(), now);
+    if (costs.cluster.copies)
+      exposeAll();
     result.seconds = timeline.end() + repeated;
+  }
+  /// Nothing overlaps with collectives.
+  void exposeAll() {
+    for (Prediction::Collective &collective : result.collectives) {
+      repeated += (collective.seconds - collective.waited) * (collective.times - 1);
+      collective.waited = collective.seconds;
+    }
+    result.waited = result.communication;
   }
   int itemOf(int run) const { return run < 0 ? -1 : runs[run].item; }
 

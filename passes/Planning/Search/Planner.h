@@ -44,6 +44,10 @@ constexpr size_t mostOftenSearched = 6000;
 /// Steps that differ by less than this share take the same time: predictions are not that exact.
 constexpr double sameTime = 0.005;
 
+/// A plan for more devices must be faster by this share. Ranks of one machine: by the error of predictions for processors
+/// (docs/numbers.md, "auto"); else the devices are there to be used.
+inline double leastGain(const Cluster &cluster) { return cluster.copies ? 0.1 : sameTime; }
+
 struct PlannerOptions {
   std::vector<dist::Mesh> meshes; // to search
   bool alone = true;              // consider one device, too

@@ -29,13 +29,15 @@ protected:
   std::filesystem::path folder;
 };
 
-const planning::Calibration figures{3e11, 2e10, 5e9, {{1e5, 1e11}, {1e8, 3e11}}, {{1 << 20, 1e11}}, 7e11};
+const planning::Rates ofCore{2e11, 1e10, 4e11, {{1e5, 1e11}, {1e8, 2e11}}, {{1e6, 5e10}}, {{1 << 19, 6e10}}};
+const planning::Rates ofAll{3e11, 2e10, 7e11, {{1e5, 1e11}, {1e8, 3e11}}, {{1e6, 9e10}}, {{1 << 20, 1e11}}};
+const planning::Calibration figures{5e9, ofCore, ofAll};
 
 TEST_F(CalibrationFiles, GiveBackWhatWasWritten) {
   std::string path = (folder / "deep/er/calibration.json").string(), error;
   Calibrations one;
   one.machines["a processor, 2 cores"] = figures;
-  one.machines["another, 64 cores"] = {1e12, 1e11, 1e10, {}, {}};
+  one.machines["another, 64 cores"] = {1e10, {1e11, 1e10, 0, {}, {}, {}}, {1e12, 1e11, 0, {}, {}, {}}};
   EXPECT_EQ(llvm::toString(one.write(path)), "");
   auto again = unwrap(Calibrations::read(path), error);
   ASSERT_TRUE(again) << error;
@@ -47,11 +49,13 @@ TEST_F(CalibrationFiles, GiveBackWhatWasWritten) {
 }
 
 TEST_F(CalibrationFiles, RefuseWhatIsNone) {
-  for (const char *text : {"", "{", "[]", "{}", "{\"divisi_calibration\": 2, \"machines\": {}}", "\x00\xff", "[[[[[[[[[[[[[[[[[[[["})
+  for (const char *text : {"", "{", "[]", "{}", "{\"divisi_calibration\": 3, \"machines\": {}}", "\x00\xff", "[[[[[[[[[[[[[[[[[[[["})
     EXPECT_NE(errorOf(text).find("wrong.json' is no"), std::string::npos) << text;
-  const std::string good = R"("flops": 1e11, "bandwidth": 1e10, "message": 1e9, "matmuls": [[1e5, 1e10]], "caches": [])";
+  const std::string rates = R"({"flops": 1e10, "bandwidth": 1e10, "matmuls": [[1e5, 1e10]], "convolutions": [], "kernels": []})";
+  const std::string good = R"("message": 1e9, "all": {"flops": 1e11, "bandwidth": 1e10, "matmuls": [[1e5, 1e10]],
+    "convolutions": [], "kernels": []}, "core": )" + rates;
   auto machine = [](const std::string &figures) {
-    return R"({"divisi_calibration": 1, "machines": {"a processor": {)" + figures + "}}}";
+    return R"({"divisi_calibration": 2, "machines": {"a processor": {)" + figures + "}}}";
   };
   std::ofstream(folder / "good.json") << machine(good);
   std::string error;
@@ -59,8 +63,9 @@ TEST_F(CalibrationFiles, RefuseWhatIsNone) {
   const char *wrong[][2] = {{"1e11", "-1"},          {"1e11", "1e300"},           {"1e11", "\"fast\""},
                             {"\"message\"", "\"m\""}, {"[1e5, 1e10]", "[1e5]"},    {"[1e5, 1e10]", "[1e5, 0]"},
                             {"[1e5, 1e10]", "[9, 9], [9, 9]"},                     {"[1e5, 1e10]", "7"},
-                            {"\"caches\": []", "\"caches\": {}"}, {"\"caches\": []", "\"caches\": [], \"bf16\": -1"},
-                            {"\"caches\": []", "\"caches\": [], \"bf16\": 1e300"}};
+                            {"\"kernels\": []", "\"kernels\": {}"}, {"\"kernels\": []", "\"kernels\": [], \"bf16\": -1"},
+                            {"\"kernels\": []", "\"kernels\": [], \"bf16\": 1e300"},
+                            {"\"kernels\": []", "\"kernels\": [[1e5, 1e10]]"}, {"\"core\"", "\"cores\""}};
   for (auto [from, to] : wrong) {
     std::string text = good;
     text.replace(text.find(from), std::string(from).size(), to);
@@ -72,10 +77,10 @@ TEST(Calibration, NamesFigures) {
   planning::Calibration other = figures;
   EXPECT_EQ(figures.name().size(), 8u);
   EXPECT_EQ(other.name(), figures.name());
-  other.caches[0].rate *= 1.001;
+  other.all.kernels[0].rate *= 1.001;
   EXPECT_NE(other.name(), figures.name());
   other = figures;
-  other.bf16 *= 2;
+  other.core.bf16 *= 2;
   EXPECT_NE(other.name(), figures.name());
 }
 } // namespace

@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!again || again->machines.size() != calibrations->machines.size())
     std::abort();
   for (const auto &[name, figures] : calibrations->machines)
-    if (auto found = again->machines.find(name); found == again->machines.end() || found->second.flops != figures.flops)
+    if (auto found = again->machines.find(name); found == again->machines.end() || found->second.all.flops != figures.all.flops)
       std::abort();
   return 0;
 }

@@ -1,7 +1,9 @@
 #include "runtime/core/Cores.h"
 #include "test/runtime/Util.h"
 
+#include <atomic>
 #include <sched.h>
+#include <thread>
 
 using namespace divisi::runtime;
 
@@ -64,6 +66,46 @@ TEST(Cores, AreThoseOfTheAffinityMask) {
   CPU_SET(first, &one);
   ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
   EXPECT_EQ(coresAllowed(), 1);
+  sched_setaffinity(0, sizeof(before), &before);
+}
+
+TEST(Cores, AreDividedAmongRanks) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  const int all = CPU_COUNT(&before);
+  if (all < 2)
+    GTEST_SKIP() << "one core";
+  cpu_set_t known;
+  CPU_ZERO(&known);
+  std::atomic<bool> done = false;
+  cpu_set_t ofThread;
+  std::thread other([&] { // that was there before
+    while (!done)
+      std::this_thread::yield();
+    sched_getaffinity(0, sizeof(ofThread), &ofThread);
+  });
+  for (int part = 0; part < 2; ++part) {
+    divisi::runtime::keepToPart(part, 2, all / 2);
+    cpu_set_t mine, common;
+    ASSERT_EQ(sched_getaffinity(0, sizeof(mine), &mine), 0);
+    EXPECT_GE(CPU_COUNT(&mine), all / 2);
+    CPU_AND(&common, &mine, &known);
+    EXPECT_EQ(CPU_COUNT(&common), 0); // not those of the other part
+    CPU_OR(&known, &known, &mine);
+    if (part == 0)
+      sched_setaffinity(0, sizeof(before), &before);
+  }
+  EXPECT_TRUE(CPU_EQUAL(&known, &before));
+  done = true;
+  other.join();
+  EXPECT_LT(CPU_COUNT(&ofThread), all);
+  // A launcher has given this process cores of its own: they are not divided again.
+  cpu_set_t mine;
+  sched_getaffinity(0, sizeof(mine), &mine);
+  divisi::runtime::keepToPart(0, 2, CPU_COUNT(&mine));
+  cpu_set_t after;
+  sched_getaffinity(0, sizeof(after), &after);
+  EXPECT_TRUE(CPU_EQUAL(&mine, &after));
   sched_setaffinity(0, sizeof(before), &before);
 }
 } // namespace

@@ -146,41 +146,55 @@ TEST(Presets, RanksShareTheMachine) {
 }
 
 TEST(Presets, RanksShareWhatWasMeasured) {
-  const Calibration measured{4e11, 2e10, 5e9, {{1e6, 1e11}, {1e8, 4e11}}, {{1 << 20, 1e11}}};
+  // Of 16 cores: one thread, and all of them together, 4 times as fast with large matmuls, no faster with small ones.
+  const Rates core{1e11, 2e9, 0, {{1e6, 1e11}, {1e8, 1e11}}, {}, {{1 << 16, 2e10}}};
+  const Rates all{4e11, 2e10, 0, {{1e6, 1e11}, {1e8, 4e11}}, {{1e7, 3e11}}, {{1 << 20, 1e11}}};
+  Calibration measured{5e9, core, all};
+  measured.core.convolutions = {{1e7, 0.75e11}};
   Machine calibrated{64e9, 16, measured};
   std::string error;
-  auto cluster = unwrap(parseCluster("cpu:4", calibrated), error);
+  auto of = [&](int64_t ranks) { return unwrap(parseCluster("cpu:" + std::to_string(ranks), calibrated), error); };
+  auto cluster = of(4);
   ASSERT_TRUE(cluster) << error;
   EXPECT_EQ(cluster->calibration, measured.name());
-  EXPECT_EQ(cluster->device.flops[Cluster::Device::fp32], 1e11);
-  EXPECT_EQ(cluster->device.bandwidth, 5e9);
   EXPECT_EQ(cluster->levels[0].bandwidth, 5e9); // between two processes, however many there are
   for (int64_t count : {1, 2, 4})
-    EXPECT_EQ(cluster->used(count).device, unwrap(parseCluster("cpu:" + std::to_string(count), calibrated), error)->device);
+    EXPECT_EQ(cluster->used(count).device, of(count)->device);
 
-  // Two of four ranks have half of each: a matmul at a measured size, half way between two on a logarithmic scale, and
-  // beyond the last; traffic inside of a cache, and beyond.
-  const Prices half(cluster->used(2).device);
+  // One rank has the figures of all cores, 16 those of a core, and 4 those half way between on a logarithmic scale.
   const auto fp32 = Cluster::Device::fp32;
-  auto seconds = [&](double flops, double bytes) {
-    return half.seconds({divisi::graph::Form::product, flops, bytes}, fp32);
-  };
-  EXPECT_NEAR(seconds(0.5e6, 0), 0.5e6 / 0.5e11, 1e-12);
-  EXPECT_NEAR(seconds(0.5e7, 0), 0.5e7 / 1e11, 1e-12);
-  EXPECT_NEAR(seconds(1e9, 0), 1e9 / 2e11, 1e-12);
+  EXPECT_NEAR(of(1)->device.flops[fp32], 4e11, 1);
+  EXPECT_NEAR(of(16)->device.flops[fp32], 1e11, 1);
+  EXPECT_NEAR(cluster->device.flops[fp32], 2e11, 1);
+  EXPECT_NEAR(cluster->device.bandwidth, std::sqrt(2e9 * 2e10), 1);
+  EXPECT_NEAR(cluster->device.convolutions[0].rate, 1.5e11, 1);
+  // Two ranks on a core have half of its time and of its caches.
+  EXPECT_NEAR(of(32)->device.flops[fp32], 0.5e11, 1);
+  EXPECT_NEAR(of(32)->device.kernels[0].size, 1 << 15, 1e-6);
+
+  // A matmul at a measured size, half way between two on a logarithmic scale, and beyond the last; a convolution; traffic
+  // inside of a cache, of which kernels of programs reach half, and beyond.
+  const Prices one(of(1)->device);
+  auto seconds = [&](double flops, double bytes) { return one.seconds({divisi::graph::Form::product, flops, bytes}, fp32); };
+  EXPECT_NEAR(seconds(1e6, 0), 1e6 / 1e11, 1e-12);
+  EXPECT_NEAR(seconds(1e7, 0), 1e7 / 2e11, 1e-12);
+  EXPECT_NEAR(seconds(1e9, 0), 1e9 / 4e11, 1e-12);
+  divisi::step::Work images{divisi::graph::Form::product, 1e7, 0};
+  images.images = true;
+  EXPECT_NEAR(one.seconds(images, fp32), 1e7 / 3e11, 1e-12);
   EXPECT_NEAR(seconds(0, 1 << 19), (1 << 19) / 0.5e11, 1e-12);
+  EXPECT_NEAR(seconds(0, 1 << 21), (1 << 21) / 2e10, 1e-12);
   // Matmuls of bf16 are faster in the proportion of large ones, if that was measured; nothing else is.
   Calibration units = measured;
-  units.bf16 = 12e11;
-  const Prices both(unwrap(parseCluster("cpu:2", {64e9, 16, units}), error)->device);
-  for (double flops : {1e5, 0.5e7, 1e9}) {
+  units.core.bf16 = 3e11, units.all.bf16 = 12e11;
+  const Prices both(unwrap(parseCluster("cpu:1", {64e9, 16, units}), error)->device);
+  for (double flops : {1e6, 0.5e7, 1e9}) {
     divisi::step::Work product{divisi::graph::Form::product, flops, 0}, kernel{divisi::graph::Form::elementwise, flops, 0};
     EXPECT_NEAR(both.seconds(product, Cluster::Device::bf16) * 3, both.seconds(product, fp32), 1e-12);
     EXPECT_EQ(both.seconds(product, Cluster::Device::fp16), both.seconds(product, fp32));
-    EXPECT_EQ(half.seconds(product, Cluster::Device::bf16), half.seconds(product, fp32));
-    EXPECT_EQ(both.seconds(kernel, fp32), half.seconds(kernel, fp32));
+    EXPECT_EQ(one.seconds(product, Cluster::Device::bf16), one.seconds(product, fp32));
+    EXPECT_EQ(both.seconds(kernel, fp32), one.seconds(kernel, fp32));
   }
-  EXPECT_NEAR(seconds(0, 1 << 20), (1 << 20) / 1e10, 1e-12);
 }
 
 /// FLOP/s of matmuls [m, k] by [k, n] with operands of 16 bits, on average.
