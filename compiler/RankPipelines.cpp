@@ -485,7 +485,7 @@ std::optional<PipelineCandidate> compiler::betterPipeline(ModuleOp module, const
     return std::nullopt;
   std::vector<PipelineCandidate> ranked = rankPipelines(module, cluster, request);
   if (ranked.empty() || !ranked[0].fits ||
-      (best.fits && ranked[0].seconds > (1 - clearlyFaster) * best.prediction.seconds))
+      (best.fits && ranked[0].seconds > (1 - std::max(clearlyFaster, leastGain(cluster))) * best.prediction.seconds))
     return std::nullopt;
   return std::move(ranked[0]);
 }

@@ -35,7 +35,7 @@ WAYS = {
     "pipeline": ["--devices", "2", "--strategy", "pipeline"],
 }
 LIMIT, SHARE, WORST, REPEATS = 1.1, 0.95, 1.25, 3
-LEAST, MOST = 300, 1000  # a run takes so many milliseconds on one device, and has at most so many steps
+LEAST, MOST = 300, 1000  # milliseconds of a run on one device; steps of a run
 
 
 def call(*command):

@@ -112,7 +112,7 @@ Calibration usualMachine(int cores) {
   return {2e9, of(1), of(cores)};
 }
 
-/// Of what a copy reaches in the caches, that kernels of programs reach (docs/numbers.md, "kernels of CPU programs"): they read more
+/// Of what a copy reaches in the caches, that kernels of programs reach (docs/numbers.md, "Kernels of CPU programs"): they read more
 /// operands, in other orders, that another kernel has just written.
 constexpr double shareOfCopies = 0.5;
 

@@ -52,8 +52,11 @@ constexpr int kernelsOfConvolution = 1, kernelsOfFilters = 3;
 /// additions are not contracted (docs/decisions.md, "a value has the same bits in every kernel").
 constexpr double shareOfKernels = 0.5;
 /// The same of a processor's, by the peak of matmuls: kernels have no fused multiply-add either, use half of the widest vectors,
-/// and load what they compute with (docs/numbers.md, "kernels of CPU programs").
+/// and load what they compute with (docs/numbers.md, "Kernels of CPU programs").
 constexpr double shareOfCpuKernels = 0.2;
+/// Columns of a processor's matmul, or channels of its convolution, that are computed together: one vector of AVX-512, or two of
+/// AVX2. What is left of the last ones is computed in vain.
+constexpr double cpuTile = 16;
 } // namespace
 
 /// The share of the tensor cores' peak that fused attention reaches.
@@ -72,6 +75,26 @@ double planning::rateOf(double size, llvm::ArrayRef<Rate> points, double ofLarge
     return above->rate;
   double at = std::log(size / above[-1].size) / std::log(above->size / above[-1].size);
   return above[-1].rate * std::pow(above->rate / above[-1].rate, at);
+}
+
+double planning::mostTimesFaster(const Cluster::Device &one, const Cluster::Device &many, int64_t count) {
+  const double n = (double)count;
+  double most = n;
+  auto compare = [&](llvm::ArrayRef<Rate> alone, llvm::ArrayRef<Rate> together, double largeAlone, double largeTogether) {
+    auto at = [&](double size) {
+      for (double near : {size, size * (1 + 1e-9)}) // rates change between the points' sizes alone, and behind the last
+        most = std::max(most, n * rateOf(near / n, together, largeTogether) / rateOf(near, alone, largeAlone));
+    };
+    for (const Rate &point : alone)
+      at(point.size);
+    for (const Rate &point : together)
+      at(point.size * n);
+    most = std::max(most, n * largeTogether / largeAlone);
+  };
+  compare(one.matmuls, many.matmuls, one.flops[Cluster::Device::fp32], many.flops[Cluster::Device::fp32]);
+  compare(one.convolutions, many.convolutions, one.flops[Cluster::Device::fp32], many.flops[Cluster::Device::fp32]);
+  compare(one.kernels, many.kernels, one.bandwidth, many.bandwidth);
+  return most;
 }
 
 /// FLOP/s of a matmul or convolution, on processors whose small ones are slower. The points are those of fp32; other
@@ -108,8 +131,11 @@ static bool isOfFilters(const step::Work &work) { return work.images && work.k >
 
 double Prices::efficiency(const step::Work &work, Precision precision) const {
   double share = device.computeEfficiency[precision];
-  if (device.processors <= 0)
+  if (device.processors <= 0) {
+    if (work.form == Form::product)
+      return share * work.n / (cpuTile * std::ceil(work.n / cpuTile));
     return graph::isCall(work.form) ? share : shareOfCpuKernels * share;
+  }
   if (work.form == Form::product) {
     const bool filters = isOfFilters(work);
     if (work.images && work.batch > 1 && work.n == 1)

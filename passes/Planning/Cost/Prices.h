@@ -9,6 +9,10 @@ namespace divisi::planning {
 /// The rate of work of a size; `ofLarger` beyond the last point.
 double rateOf(double size, llvm::ArrayRef<Rate> points, double ofLarger);
 
+/// How many times faster `count` of the devices `many` are than a device `one`, at most, if each has its part of the work:
+/// it may fit a cache, and threads of several processes do not wait for each other.
+double mostTimesFaster(const Cluster::Device &one, const Cluster::Device &many, int64_t count);
+
 /// The price list of a device: what kernels and calls take on it, in seconds. Every constant has its source in
 /// Prices.cpp or Presets.cpp.
 class Prices {

@@ -155,25 +155,6 @@ double Planner::computation(const Cluster &on) const {
   return price(on, meshOf("data", 1), unsplit(problem), "").prediction.compute;
 }
 
-/// How many times faster `count` of the devices `many` are than a device `one`, at most, if each has its part of the work:
-/// it may fit a cache, and threads of several processes do not wait for each other.
-static double mostTimesFaster(const Cluster::Device &one, const Cluster::Device &many, int64_t count) {
-  const double n = (double)count;
-  double most = n;
-  auto compare = [&](llvm::ArrayRef<Rate> alone, llvm::ArrayRef<Rate> together, double largeAlone, double largeTogether) {
-    auto at = [&](double size) { most = std::max(most, n * rateOf(size / n, together, largeTogether) / rateOf(size, alone, largeAlone)); };
-    for (const Rate &point : alone)
-      at(point.size), at(point.size * (1 + 1e-9));
-    for (const Rate &point : together)
-      at(point.size * n), at(point.size * n * (1 + 1e-9));
-    most = std::max(most, n * largeTogether / largeAlone);
-  };
-  compare(one.matmuls, many.matmuls, one.flops[Cluster::Device::fp32], many.flops[Cluster::Device::fp32]);
-  compare(one.convolutions, many.convolutions, one.flops[Cluster::Device::fp32], many.flops[Cluster::Device::fp32]);
-  compare(one.kernels, many.kernels, one.bandwidth, many.bandwidth);
-  return most;
-}
-
 double Planner::leastSeconds(const Prediction &one, int64_t devices) const {
   const Cluster::Device &device = cluster.used(1).device;
   double faster = mostTimesFaster(device, cluster.used(devices).device, devices);

@@ -175,13 +175,20 @@ TEST(Presets, RanksShareWhatWasMeasured) {
   // A matmul at a measured size, half way between two on a logarithmic scale, and beyond the last; a convolution; traffic
   // inside of a cache, of which kernels of programs reach half, and beyond.
   const Prices one(of(1)->device);
-  auto seconds = [&](double flops, double bytes) { return one.seconds({divisi::graph::Form::product, flops, bytes}, fp32); };
+  auto productOf = [&](double flops, double bytes) {
+    divisi::step::Work work{divisi::graph::Form::product, flops, bytes};
+    work.n = 64;
+    return work;
+  };
+  auto seconds = [&](double flops, double bytes) { return one.seconds(productOf(flops, bytes), fp32); };
   EXPECT_NEAR(seconds(1e6, 0), 1e6 / 1e11, 1e-12);
   EXPECT_NEAR(seconds(1e7, 0), 1e7 / 2e11, 1e-12);
   EXPECT_NEAR(seconds(1e9, 0), 1e9 / 4e11, 1e-12);
-  divisi::step::Work images{divisi::graph::Form::product, 1e7, 0};
+  divisi::step::Work images = productOf(1e7, 0);
   images.images = true;
   EXPECT_NEAR(one.seconds(images, fp32), 1e7 / 3e11, 1e-12);
+  images.n = 24; // channels: two blocks of 16
+  EXPECT_NEAR(one.seconds(images, fp32), 1e7 / 3e11 * 32 / 24, 1e-12);
   EXPECT_NEAR(seconds(0, 1 << 19), (1 << 19) / 0.5e11, 1e-12);
   EXPECT_NEAR(seconds(0, 1 << 21), (1 << 21) / 2e10, 1e-12);
   // Matmuls of bf16 are faster in the proportion of large ones, if that was measured; nothing else is.
@@ -189,7 +196,7 @@ TEST(Presets, RanksShareWhatWasMeasured) {
   units.core.bf16 = 3e11, units.all.bf16 = 12e11;
   const Prices both(unwrap(parseCluster("cpu:1", {64e9, 16, units}), error)->device);
   for (double flops : {1e6, 0.5e7, 1e9}) {
-    divisi::step::Work product{divisi::graph::Form::product, flops, 0}, kernel{divisi::graph::Form::elementwise, flops, 0};
+    divisi::step::Work product = productOf(flops, 0), kernel{divisi::graph::Form::elementwise, flops, 0};
     EXPECT_NEAR(both.seconds(product, Cluster::Device::bf16) * 3, both.seconds(product, fp32), 1e-12);
     EXPECT_EQ(both.seconds(product, Cluster::Device::fp16), both.seconds(product, fp32));
     EXPECT_EQ(one.seconds(product, Cluster::Device::bf16), one.seconds(product, fp32));

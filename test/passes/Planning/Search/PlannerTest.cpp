@@ -113,6 +113,60 @@ TEST(Forms, AreNamedAfterWhatIsSharded) {
   EXPECT_EQ(formsOf(problem, 0), std::vector<std::string>{"data"});
 }
 
+/// Two products that do not depend on each other.
+Problem twoProducts(int64_t m, int64_t k, int64_t n) {
+  Problem problem = product(m, k, n);
+  const int tensors = (int)problem.tensors.size();
+  const Problem more = product(m, k, n);
+  for (const Problem::Tensor &tensor : more.tensors)
+    problem.tensors.push_back(tensor);
+  Problem::Op op = more.ops[0];
+  for (auto *list : {&op.operands, &op.results})
+    for (int &tensor : *list)
+      tensor += tensors;
+  problem.ops.push_back(op);
+  problem.outputs.push_back({3 + tensors, 2 + tensors});
+  return problem;
+}
+
+// A collective overlaps with what does not read it, unless the cores that compute also copy what is sent.
+TEST(PlannerTest, RanksOfOneMachineOverlapNothing) {
+  for (const char *name : {"2xh100", "cpu:2"}) {
+    const Planner planner(twoProducts(1024, 4096, 1024), llvm::cantFail(parseCluster(name, {64e9, 2})));
+    Plan plan;
+    for (const Problem::Tensor &tensor : planner.problem.tensors)
+      plan.tensors.emplace_back(tensor.shape.size());
+    for (size_t x : {0, 4})
+      plan.tensors[x].dims[1] = plan.tensors[x + 1].dims[0] = {0};
+    plan.ops = {FactorAxes{{}, {0}, {}}, FactorAxes{{}, {0}, {}}};
+    const Prediction step = planner.price(planner.cluster, {{{"axis", 2}}}, plan, "").prediction;
+    const double sum = step.compute + step.communication;
+    EXPECT_EQ(step.collectives.size(), 2u);
+    if (planner.cluster.copies) {
+      EXPECT_NEAR(step.seconds, sum, 1e-9 * sum);
+      EXPECT_NEAR(step.waited, step.communication, 1e-9 * sum);
+    } else {
+      EXPECT_LT(step.seconds, sum);
+      EXPECT_LT(step.waited, step.communication);
+    }
+  }
+}
+
+// Threads of several processes may reach more together than as one team: the bound knows it.
+TEST(PlannerTest, LeastSecondsOfProcessors) {
+  Random random(7);
+  const Rates core{1e11, 1e10, 0, {{1e5, 1.2e11}, {1e7, 1.5e11}, {1e9, 1.1e11}}, {}, {{1 << 15, 1e11}, {1 << 22, 2e10}}};
+  const Rates all{3e11, 2.5e10, 0, {{1e5, 1.2e11}, {1e7, 2e11}, {1e9, 3e11}}, {}, {{1 << 17, 1.1e11}, {1 << 24, 5e10}}};
+  for (int round = 0; round < 12; ++round) {
+    const auto cluster = llvm::cantFail(parseCluster("cpu:4", {64e9, 4, Calibration{1e12, core, all}}));
+    const Planner planner(product(randomSize(random), randomSize(random), randomSize(random)), cluster);
+    const Prediction one = planner.alone().prediction;
+    for (int64_t devices : {2, 4})
+      for (const Mesh &mesh : enumerateMeshes(cluster, devices))
+        EXPECT_GE(fastest(planner, mesh), planner.leastSeconds(one, devices) * (1 - 1e-9)) << nameOf(mesh);
+  }
+}
+
 // What `Planner::candidates` promises: of numbers that divide the devices the fastest; others, where those do not pay,
 // if they are faster by 5 %.
 TEST(PlannerTest, FewerDevices) {
