@@ -32,6 +32,8 @@ static constexpr int64_t rematSteps = 32;
 /// Pipelines are searched if the best other plan is slower than the ideal time by this share, and chosen if they are
 /// faster than it by that share.
 static constexpr double mostOverIdeal = 0.1, clearlyFaster = 0.05;
+/// The latter where the cores that compute also copy messages, which schedules leave out.
+static constexpr double fasterOnOneMachine = 0.1;
 /// Stages with different numbers of devices are tried up to this number of devices and of operations.
 static constexpr int64_t mostNarrow = 8;
 static constexpr size_t mostNarrowOperations = 6000;
@@ -484,8 +486,8 @@ std::optional<PipelineCandidate> compiler::betterPipeline(ModuleOp module, const
   if (request.devices < 2 || !mayPipelinesWin(cluster, best, request.devices))
     return std::nullopt;
   std::vector<PipelineCandidate> ranked = rankPipelines(module, cluster, request);
-  if (ranked.empty() || !ranked[0].fits ||
-      (best.fits && ranked[0].seconds > (1 - std::max(clearlyFaster, leastGain(cluster))) * best.prediction.seconds))
+  const double gain = cluster.copies ? fasterOnOneMachine : clearlyFaster;
+  if (ranked.empty() || !ranked[0].fits || (best.fits && ranked[0].seconds > (1 - gain) * best.prediction.seconds))
     return std::nullopt;
   return std::move(ranked[0]);
 }

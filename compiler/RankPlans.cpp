@@ -64,6 +64,11 @@ llvm::Expected<RankedPlans> compiler::rankPlans(ModuleOp module, const Cluster &
     return found.takeError();
   RankedPlans result{std::move(*found), ""};
   std::vector<ModuleCandidate> &candidates = result.candidates;
+  auto choose = [&] { // of sorted candidates
+    preferFewerDevices(candidates);
+    candidates[0].planner->complete(candidates[0]);
+  };
+  choose();
   if (cluster.device.kind != "cpu")
     return result;
   if (size_t operations = candidates[0].planner->problem.ops.size(); operations > mostOperations) {
@@ -95,5 +100,6 @@ llvm::Expected<RankedPlans> compiler::rankPlans(ModuleOp module, const Cluster &
     for (ModuleCandidate &candidate : candidates)
       candidate.measured = 0;
   llvm::stable_sort(candidates, isBetter);
+  choose();
   return result;
 }

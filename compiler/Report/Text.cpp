@@ -104,12 +104,6 @@ static void printRanking(const json::Object &report, size_t most, bool hasTop, l
   printRest(plans.size(), most, hasTop, out);
   if (llvm::any_of(llvm::ArrayRef(plans.data(), std::min(most, plans.size())), isTie))
     out << "(tie): within " << percent(planning::sameTime) << " of plan 1, which is within the error of predictions\n";
-  auto isFaster = [&](const json::Value &value) {
-    const json::Object &plan = *value.getAsObject();
-    return plan.getBoolean("fits").value_or(true) && number(plan, "step_ms") < number(best, "step_ms") * (1 - planning::sameTime);
-  };
-  if (best.getBoolean("fits").value_or(true) && llvm::any_of(plans, isFaster))
-    out << "plan 1 uses fewer devices than faster plans: these gain less than predictions may be wrong\n";
   if (std::string line = describeThroughput(best); !line.empty())
     out << "\nplan 1: " << line << "\n";
   for (const json::Value &hint : list(report, "hints"))

@@ -104,29 +104,37 @@ llvm::Expected<StrategyMesh> planning::prepareStrategy(ModuleOp module, const di
   return result;
 }
 
+void planning::preferFewerDevices(std::vector<ModuleCandidate> &candidates) {
+  std::vector<const Candidate *> all;
+  for (const ModuleCandidate &candidate : candidates)
+    all.push_back(&candidate);
+  if (all.empty())
+    return;
+  auto chosen = candidates.begin() + (ptrdiff_t)preferred(all);
+  std::rotate(candidates.begin(), chosen, chosen + 1);
+}
+
 namespace {
 
-/// Of sorted candidates that take the same time but for what no prediction can tell, puts that for the fewest devices
-/// first.
-void preferFewerDevices(std::vector<ModuleCandidate> &candidates, const Cluster &cluster) {
-  auto first = candidates.begin();
-  if (candidates.empty() || !first->fits)
-    return;
-  auto last = std::find_if(first, candidates.end(), [&](const ModuleCandidate &candidate) {
-    return !candidate.fits || candidate.prediction.seconds > first->prediction.seconds * (1 + leastGain(cluster));
-  });
-  auto fewest = std::min_element(first, last, [](const ModuleCandidate &a, const ModuleCandidate &b) {
-    return a.mesh.devices() < b.mesh.devices();
-  });
-  std::rotate(first, fewest, fewest + 1);
+/// Whether every device computes everything.
+bool splitsNothing(const Plan &plan) {
+  auto isWhole = [](const auto &dims) { return llvm::all_of(dims, [](const auto &axes) { return axes.empty(); }); };
+  return llvm::all_of(plan.tensors, [&](const dist::Sharding &tensor) { return isWhole(tensor.dims) && tensor.pending.empty(); }) &&
+         llvm::all_of(plan.ops, isWhole);
 }
 
 /// Of sorted candidates, drops those with the figures of an earlier one: the same plan by another name, or one that
-/// leaves devices without work of their own. The earlier one has the bound.
+/// leaves devices without work of their own. The earlier one has the bound. Drops plans for several devices that split nothing,
+/// if there is one for one device.
 void dropEqual(std::vector<ModuleCandidate> &candidates) {
   std::map<std::array<double, 5>, ModuleCandidate *> first;
   std::vector<ModuleCandidate> kept;
   kept.reserve(candidates.size());
+  auto isAlone = [](const ModuleCandidate &candidate) { return candidate.mesh.devices() == 1; };
+  if (auto alone = llvm::find_if(candidates, isAlone); alone != candidates.end())
+    llvm::erase_if(candidates, [](const ModuleCandidate &candidate) {
+      return candidate.mesh.devices() > 1 && splitsNothing(candidate.plan);
+    });
   for (ModuleCandidate &candidate : candidates) {
     const Prediction &p = candidate.prediction;
     auto [it, fresh] =
@@ -206,7 +214,7 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
     llvm::stable_sort(result, isBetter);
   }
   dropEqual(result);
-  preferFewerDevices(result, cluster);
+  preferFewerDevices(result);
   result[0].planner->complete(result[0]);
   return result;
 }

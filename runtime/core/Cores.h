@@ -13,8 +13,11 @@ namespace divisi::runtime {
 int coresAllowed();
 
 /// Keeps all threads of this process on the cores of part `number` of `parts` of those in its affinity mask, so that ranks
-/// of a host do not take each other's. Nothing if a launcher has divided the cores already: each part has fewer than `share`.
+/// of a host do not take each other's. Nothing if a launcher has divided the cores already: the mask lacks some of the machine's, or each part has fewer than `share`.
 void keepToPart(int number, int parts, int share);
+
+/// Keeps the calling thread on core `number` of those in its affinity mask.
+void keepThreadOn(int number);
 
 /// The time that control groups leave to this process, in cores and rounded up; nothing if none has a limit.
 std::optional<int> coresOfGroups();

@@ -211,6 +211,8 @@ void Trainer::keepToShare() {
   if (!ranks)
     return;
   const std::vector<int> &hosts = transport->hosts();
+  if (hosts.empty()) // of a rank that came late
+    return;
   const auto here = static_cast<int>(std::count(hosts.begin(), hosts.end(), hosts[static_cast<size_t>(transport->rank())]));
   const int wanted = threads() > 0 ? threads() : divisi_team_size();
   if (here > 1 && wanted <= transport->cores())

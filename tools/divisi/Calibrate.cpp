@@ -22,9 +22,14 @@ llvm::Expected<planning::Machine> tools::calibratedMachine(Calibrating how) {
   }
   if (how == Calibrating::known)
     return machine;
-  auto measured = measureMachine(machine.cores);
-  if (!measured)
-    measured = measureMachine(machine.cores);
+  std::optional<planning::Calibration> measured;
+  try {
+    for (int tries = 2; tries > 0 && !measured; --tries)
+      measured = measureMachine(machine.cores);
+  } catch (const std::exception &failure) {
+    llvm::errs() << "note: this machine cannot be measured: " << failure.what() << "; the plan uses rough figures of CPUs\n";
+    return machine;
+  }
   if (!measured) {
     llvm::errs() << "note: this machine is too busy to be measured: the plan uses rough figures of CPUs; ask again later, or "
                     "use divisi profile\n";

@@ -1,6 +1,7 @@
 // Measures what this machine reaches, each core alone and all of them together.
 #include "divisi/MeasureMachine.h"
 #include "runtime/core/Context.h"
+#include "runtime/core/Cores.h"
 #include "runtime/core/Launch.h"
 #include "runtime/devices/cpu/Blas.h"
 
@@ -97,6 +98,12 @@ public:
     message = messageBytes / median(messages);
   }
 
+  /// The context, to be told again that the team is one thread.
+  DivisiContext *oneThread() {
+    context.blasReady = false;
+    return &context;
+  }
+
   planning::Rates rates;
   double message = 0;
   bool calm = true;
@@ -144,7 +151,7 @@ private:
     return middle;
   }
 
-  static constexpr size_t leastBytes = 32 << 20; // for the largest convolution
+  static constexpr size_t leastBytes = 16 << 20; // for the largest convolution
   static constexpr DivisiGemm products[] = {matmul(sides[0], DIVISI_F32), matmul(sides[1], DIVISI_F32),
                                             matmul(sides[2], DIVISI_F32), matmul(sides[3], DIVISI_F32),
                                             matmul(sides[4], DIVISI_F32), matmul(sides[5], DIVISI_F32),
@@ -163,23 +170,29 @@ private:
 
 std::optional<planning::Calibration> tools::measureMachine(int cores) {
   planning::Calibration result;
-  bool calm = true;
   {
     std::barrier start(cores);
     std::vector<std::unique_ptr<Team>> teams;
     for (int core = 0; core < cores; ++core)
       teams.push_back(std::make_unique<Team>(1, cores, start));
+    DivisiContext enough(cores + 2); // OpenBLAS would wait for memory for ever: is there enough for it and the threads' own?
+    runtime::prepareBlas(&enough);
+    runtime::prepareBlas(teams.front()->oneThread());
     std::vector<std::jthread> threads;
-    for (auto &team : teams)
-      threads.emplace_back([&team] { team->run(); });
+    for (auto [core, team] : llvm::enumerate(teams))
+      threads.emplace_back([core, &team] {
+        runtime::keepThreadOn((int)core);
+        team->run();
+      });
     threads.clear();
+    if (!llvm::all_of(teams, [](const auto &team) { return team->calm; }))
+      return std::nullopt;
     result.core = teams[0]->rates;
     result.message = teams[0]->message;
-    calm &= teams[0]->calm;
   }
   std::barrier start(1);
   Team team(cores, 1, start);
   team.run();
   result.all = team.rates;
-  return calm && team.calm ? std::optional(result) : std::nullopt;
+  return team.calm ? std::optional(result) : std::nullopt;
 }

@@ -1,6 +1,8 @@
 #include "passes/Planning/Cost/Cluster.h"
 #include "passes/Planning/Cost/Quantity.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 using namespace divisi;
 using namespace divisi::planning;
 
@@ -16,6 +18,15 @@ Cluster Cluster::used(int64_t count) const {
   if (machine) {
     result.device = shareOf(*machine, count);
     result.machine.reset();
+    // What was changed of the devices' own share (BreakEven.cpp).
+    const Device whole = shareOf(*machine, devices());
+    result.device.memory *= device.memory / whole.memory;
+    for (auto [flops, mine, known] : llvm::zip(result.device.flops, device.flops, whole.flops))
+      flops *= mine / known;
+    const double faster = device.flops[Device::fp32] / whole.flops[Device::fp32];
+    for (auto *rates : {&result.device.matmuls, &result.device.convolutions})
+      for (Rate &point : *rates)
+        point.rate *= faster;
   }
   return result;
 }
@@ -43,7 +54,7 @@ std::string Cluster::invalid() const {
   for (const auto *rates : {&device.matmuls, &device.convolutions})
     for (const Rate &point : *rates)
       for (double figure : {point.size, point.rate})
-        figures.push_back({"device.matmuls", Unit::flopsPerSecond, figure});
+        figures.push_back({rates == &device.matmuls ? "device.matmuls" : "device.convolutions", Unit::flopsPerSecond, figure});
   for (const Rate &point : device.kernels) {
     figures.push_back({"device.kernels", Unit::bytes, point.size});
     figures.push_back({"device.kernels", Unit::bytesPerSecond, point.rate});

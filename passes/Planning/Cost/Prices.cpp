@@ -92,7 +92,13 @@ double planning::mostTimesFaster(const Cluster::Device &one, const Cluster::Devi
     most = std::max(most, n * largeTogether / largeAlone);
   };
   compare(one.matmuls, many.matmuls, one.flops[Cluster::Device::fp32], many.flops[Cluster::Device::fp32]);
-  compare(one.convolutions, many.convolutions, one.flops[Cluster::Device::fp32], many.flops[Cluster::Device::fp32]);
+  if (!one.convolutions.empty())
+    compare(one.convolutions, many.convolutions, one.convolutions.back().rate, many.convolutions.back().rate);
+  double narrower = 1; // what fewer bits gain, which may differ
+  for (int precision = 0; precision < Cluster::Device::precisions; ++precision)
+    narrower = std::max(narrower, many.flops[precision] / many.flops[Cluster::Device::fp32] /
+                                      (one.flops[precision] / one.flops[Cluster::Device::fp32]));
+  most *= narrower;
   compare(one.kernels, many.kernels, one.bandwidth, many.bandwidth);
   return most;
 }
@@ -131,11 +137,13 @@ static bool isOfFilters(const step::Work &work) { return work.images && work.k >
 
 double Prices::efficiency(const step::Work &work, Precision precision) const {
   double share = device.computeEfficiency[precision];
-  if (device.processors <= 0) {
+  if (device.kind == "cpu") {
     if (work.form == Form::product)
       return share * work.n / (cpuTile * std::ceil(work.n / cpuTile));
     return graph::isCall(work.form) ? share : shareOfCpuKernels * share;
   }
+  if (device.processors <= 0)
+    return share;
   if (work.form == Form::product) {
     const bool filters = isOfFilters(work);
     if (work.images && work.batch > 1 && work.n == 1)

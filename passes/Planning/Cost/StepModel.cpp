@@ -179,15 +179,15 @@ private:
     } else {
       std::iota(order.begin(), order.end(), 0);
     }
-    int copied = -1; // item of the collective before, if the cores are busy with it
+    int before = -1; // item, if the cores that compute also copy what collectives send
     for (int run : order) {
       runs[run].item = timeline.add(runs[run].stream, runs[run].seconds);
       for (int earlier : waits[run])
         timeline.wait(runs[earlier].item, runs[run].item); // none in a circle, where it does not wait
-      if (runs[run].stream == computing)
-        timeline.wait(copied, runs[run].item);
-      else if (costs.cluster.copies)
-        copied = runs[run].item;
+      if (costs.cluster.copies) {
+        timeline.wait(before, runs[run].item);
+        before = runs[run].item;
+      }
     }
     timeline.run();
     for (int run : order)
@@ -195,6 +195,21 @@ private:
         for (auto [collective, operand] : members->second)
           addCollective(*collective, operand, run);
     llvm::stable_sort(pieces, [&](const Piece &a, const Piece &b) { return itemOf(a.run) < itemOf(b.run); });
+    if (costs.cluster.copies)
+      exposeAll();
+    else
+      awaitAll();
+    result.seconds = timeline.end() + repeated;
+  }
+  /// Nothing overlaps with collectives.
+  void exposeAll() {
+    for (Prediction::Collective &collective : result.collectives) {
+      repeated += collective.seconds * (collective.times - 1);
+      collective.waited = collective.seconds;
+    }
+    result.waited = result.communication;
+  }
+  void awaitAll() {
     double now = 0; // of the stream of computation
     for (const Piece &piece : pieces) {
       for (int version : piece.reads)
@@ -204,17 +219,6 @@ private:
     for (auto [output, version] : llvm::zip(problem.outputs, all.outputs))
       if (groups.maker[output.tensor] >= 0 && !output.seldom)
         await(version, timeline.end(), now);
-    if (costs.cluster.copies)
-      exposeAll();
-    result.seconds = timeline.end() + repeated;
-  }
-  /// Nothing overlaps with collectives.
-  void exposeAll() {
-    for (Prediction::Collective &collective : result.collectives) {
-      repeated += (collective.seconds - collective.waited) * (collective.times - 1);
-      collective.waited = collective.seconds;
-    }
-    result.waited = result.communication;
   }
   int itemOf(int run) const { return run < 0 ? -1 : runs[run].item; }
 

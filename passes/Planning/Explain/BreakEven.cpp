@@ -40,7 +40,10 @@ size_t bestOn(const std::vector<PricedPlan> &plans, const Cluster &cluster) {
   std::vector<Candidate> priced;
   for (const PricedPlan &plan : plans)
     priced.push_back(plan.planner->price(cluster, plan.candidate->mesh, plan.candidate->plan, ""));
-  return std::min_element(priced.begin(), priced.end(), isBetter) - priced.begin();
+  std::vector<const Candidate *> all;
+  for (const Candidate &candidate : priced)
+    all.push_back(&candidate);
+  return preferred(all);
 }
 } // namespace
 

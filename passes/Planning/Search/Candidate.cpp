@@ -22,6 +22,16 @@ bool planning::isTie(const Candidate &a, const Candidate &b) {
   return a.fits && b.fits && (a.measured > 0) == (b.measured > 0) && more <= less * (1 + sameTime);
 }
 
+size_t planning::preferred(llvm::ArrayRef<const Candidate *> plans) {
+  auto isWorse = [](const Candidate *a, const Candidate *b) { return isBetter(*a, *b); };
+  const size_t best = std::min_element(plans.begin(), plans.end(), isWorse) - plans.begin();
+  size_t chosen = best;
+  for (auto [i, plan] : llvm::enumerate(plans))
+    if (isTie(*plan, *plans[best]) && plan->mesh.devices() < plans[chosen]->mesh.devices())
+      chosen = i;
+  return chosen;
+}
+
 bool planning::isBetter(const Candidate &a, const Candidate &b) {
   if (a.fits != b.fits)
     return a.fits;

@@ -29,6 +29,8 @@ std::string nameOf(const dist::Mesh &mesh);
 /// Whether a plan comes before another: what fits, what was measured, then the faster (or what needs less memory), then
 /// fewer devices.
 bool isBetter(const Candidate &a, const Candidate &b);
+/// The index of the plan to choose: of those that take the same time as the best, one for the fewest devices.
+size_t preferred(llvm::ArrayRef<const Candidate *> plans);
 
 /// Whether two plans that fit take the same time, as far as predictions are exact.
 bool isTie(const Candidate &a, const Candidate &b);
@@ -43,10 +45,6 @@ constexpr size_t mostOftenSearched = 6000;
 
 /// Steps that differ by less than this share take the same time: predictions are not that exact.
 constexpr double sameTime = 0.005;
-
-/// A plan for more devices must be faster by this share. Ranks of one machine: by the error of predictions for processors
-/// (docs/numbers.md, "auto"); else the devices are there to be used.
-inline double leastGain(const Cluster &cluster) { return cluster.copies ? 0.1 : sameTime; }
 
 struct PlannerOptions {
   std::vector<dist::Mesh> meshes; // to search

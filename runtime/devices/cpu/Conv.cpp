@@ -56,7 +56,7 @@ public:
   }
 
   void run(DivisiContext *context, void *const *buffers) {
-    OneThread alone(isSmall);
+    OneThread alone(isSmall && plan);
     char *scratch = context->scratch.reserve(bytes);
     std::array<void *, 3> operands = {buffers[0], buffers[1], buffers[2]};
     for (size_t i = 0; i < 3 && widened; ++i)
@@ -68,7 +68,7 @@ public:
     if (plan)
       plan->run(scratch, operands);
     else
-      convDirect(kind, conv, operands.data(), isSmall ? 1 : context->threads);
+      convDirect(kind, conv, operands.data(), context->threads);
     if (widened)
       forEachPiece(elements(2), grain, context->threads, [&](int64_t begin, int64_t end) {
         convertFromFloat(single(operands[2]) + begin, half(buffers[2]) + begin, given, end - begin);
@@ -100,7 +100,7 @@ private:
   ConvKind kind;
   DivisiConv conv; ///< in the type of the computation
   int64_t given;   ///< the type of the buffers
-  bool isSmall;    ///< computed on one thread
+  bool isSmall;    ///< the library computes it on one thread
   bool widened = false;
   std::unique_ptr<ConvPlan> plan;
   std::array<size_t, 3> wideAt = {};

@@ -113,6 +113,25 @@ TEST(Forms, AreNamedAfterWhatIsSharded) {
   EXPECT_EQ(formsOf(problem, 0), std::vector<std::string>{"data"});
 }
 
+// Of plans that take the same time, the one for the fewest devices is chosen, if it fits.
+TEST(PlannerTest, PrefersFewerDevices) {
+  auto plan = [](double seconds, int64_t devices, bool fits = true) {
+    Candidate candidate{"", {{{"axis", devices}}}, {}, {}};
+    candidate.prediction.seconds = seconds;
+    candidate.fits = fits;
+    return candidate;
+  };
+  auto chosen = [](const std::vector<Candidate> &plans) {
+    std::vector<const Candidate *> all;
+    for (const Candidate &candidate : plans)
+      all.push_back(&candidate);
+    return preferred(all);
+  };
+  EXPECT_EQ(chosen({plan(1, 4), plan(1.004, 2), plan(1.0045, 1)}), 2u);
+  EXPECT_EQ(chosen({plan(1, 4), plan(1.004, 2), plan(1.006, 1)}), 1u);
+  EXPECT_EQ(chosen({plan(1.006, 1), plan(1, 4), plan(1.004, 2, /*fits=*/false)}), 1u);
+}
+
 /// Two products that do not depend on each other.
 Problem twoProducts(int64_t m, int64_t k, int64_t n) {
   Problem problem = product(m, k, n);
