@@ -123,29 +123,37 @@ bool splitsNothing(const Plan &plan) {
          llvm::all_of(plan.ops, isWhole);
 }
 
-/// Of sorted candidates, drops those with the figures of an earlier one: the same plan by another name, or one that
-/// leaves devices without work of their own. The earlier one has the bound. Drops plans for several devices that split nothing,
-/// if there is one for one device.
+/// Gives the bound of a plan that is dropped to the one that stays.
+void takeBound(ModuleCandidate &to, const ModuleCandidate &from) {
+  if (from.bound <= 0)
+    return;
+  to.bound = from.bound;
+  to.searchCost = from.searchCost;
+  to.boundMesh = from.boundMesh;
+}
+
+/// Of sorted candidates, drops those with the figures of an earlier one, the same plan by another name; and those for several
+/// devices that split nothing, if there is one for one device.
 void dropEqual(std::vector<ModuleCandidate> &candidates) {
+  auto alone = llvm::find_if(candidates, [](const ModuleCandidate &candidate) { return candidate.mesh.devices() == 1; });
+  if (alone != candidates.end()) {
+    auto isIdle = [](const ModuleCandidate &other) { return other.mesh.devices() > 1 && splitsNothing(other.plan); };
+    for (const ModuleCandidate &candidate : candidates)
+      if (isIdle(candidate))
+        takeBound(*alone, candidate);
+    llvm::erase_if(candidates, isIdle);
+  }
   std::map<std::array<double, 5>, ModuleCandidate *> first;
   std::vector<ModuleCandidate> kept;
   kept.reserve(candidates.size());
-  auto isAlone = [](const ModuleCandidate &candidate) { return candidate.mesh.devices() == 1; };
-  if (auto alone = llvm::find_if(candidates, isAlone); alone != candidates.end())
-    llvm::erase_if(candidates, [](const ModuleCandidate &candidate) {
-      return candidate.mesh.devices() > 1 && splitsNothing(candidate.plan);
-    });
   for (ModuleCandidate &candidate : candidates) {
     const Prediction &p = candidate.prediction;
     auto [it, fresh] =
         first.try_emplace({p.seconds, p.compute, p.communication, p.bytesSent, p.memory.total()}, nullptr);
-    if (fresh) {
+    if (fresh)
       it->second = &kept.emplace_back(std::move(candidate));
-    } else if (candidate.bound > 0) {
-      it->second->bound = candidate.bound;
-      it->second->searchCost = candidate.searchCost;
-      it->second->boundMesh = candidate.boundMesh;
-    }
+    else
+      takeBound(*it->second, candidate);
   }
   candidates = std::move(kept);
 }
