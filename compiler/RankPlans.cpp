@@ -65,8 +65,8 @@ llvm::Expected<RankedPlans> compiler::rankPlans(ModuleOp module, const Cluster &
   RankedPlans result{std::move(*found), ""};
   std::vector<ModuleCandidate> &candidates = result.candidates;
   auto choose = [&] { // of sorted candidates
-    preferFewerDevices(candidates);
-    candidates[0].planner->complete(candidates[0]);
+    if (preferFewerDevices(candidates))
+      candidates[0].planner->complete(candidates[0]);
   };
   choose();
   if (cluster.device.kind != "cpu")

@@ -198,11 +198,10 @@ Expectation compiler::expectStep(mlir::ModuleOp module, const planning::Cluster 
       for (int64_t task : row)
         for (size_t i = callsOf[task].first; i < callsOf[task].second; ++i) {
           const ProgramCall &call = result.calls[i];
-          const bool send = call.kind == "send", copied = call.collective && cluster.copies;
-          devices.back().push_back({&call, send     ? messageTime(call, cluster)
-                                           : copied ? 0
-                                                    : result.microseconds[i],
-                                    send || copied ? result.microseconds[i] : 0});
+          const bool send = call.kind == "send";
+          TimedCall &timed = devices.back().emplace_back(&call, result.microseconds[i]);
+          if (send || (call.collective && cluster.copies))
+            timed.occupied = std::exchange(timed.time, send ? messageTime(call, cluster) : 0);
           if (send || call.kind == "receive" || call.kind == "await")
             continue;
           sum += result.microseconds[i];

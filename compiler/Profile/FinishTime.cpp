@@ -26,8 +26,7 @@ double divisi::compiler::finishTime(const std::vector<std::vector<TimedCall>> &d
       if (call.kind == "receive")
         continue;
       if (call.kind == "send" || call.collective) {
-        if (call.kind == "send" || timed.occupied > 0)
-          before = timeline.add(computing, timed.occupied);
+        before = timeline.add(computing, timed.occupied);
         int item = timeline.add(communicating, timed.time);
         timeline.wait(before, item);
         if (call.kind == "send")

@@ -104,14 +104,12 @@ llvm::Expected<StrategyMesh> planning::prepareStrategy(ModuleOp module, const di
   return result;
 }
 
-void planning::preferFewerDevices(std::vector<ModuleCandidate> &candidates) {
-  std::vector<const Candidate *> all;
-  for (const ModuleCandidate &candidate : candidates)
-    all.push_back(&candidate);
-  if (all.empty())
-    return;
+bool planning::preferFewerDevices(std::vector<ModuleCandidate> &candidates) {
+  auto all = llvm::map_to_vector(candidates, [](const Candidate &candidate) { return &candidate; });
   auto chosen = candidates.begin() + (ptrdiff_t)preferred(all);
+  const bool changed = chosen != candidates.begin();
   std::rotate(candidates.begin(), chosen, chosen + 1);
+  return changed;
 }
 
 namespace {

@@ -42,8 +42,8 @@ llvm::Expected<std::vector<ModuleCandidate>> planRematerialized(mlir::ModuleOp m
                                                                 const PlannerOptions &options,
                                                                 const std::vector<ModuleCandidate> &whole);
 
-/// Of sorted candidates, puts the one to choose first (`preferred`).
-void preferFewerDevices(std::vector<ModuleCandidate> &candidates);
+/// Of sorted candidates, at least one, puts the one to choose first (`preferred`). Returns whether it was not.
+bool preferFewerDevices(std::vector<ModuleCandidate> &candidates);
 
 /// Prepares and plans a module as the candidate says, and writes the plan at the head of the module. With one device
 /// nothing is planned.

@@ -54,33 +54,35 @@ std::optional<int> divisi::runtime::coresOfGroups() {
   return coresOfGroups(std::string(std::istreambuf_iterator<char>(file), {}), "/sys/fs/cgroup");
 }
 
-void divisi::runtime::keepThreadOn(int number) {
-  cpu_set_t mask, one;
-  CPU_ZERO(&mask);
-  CPU_ZERO(&one);
-  if (sched_getaffinity(0, sizeof(mask), &mask) != 0)
-    return;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &mask) && number-- == 0)
-      CPU_SET(core, &one);
-  if (CPU_COUNT(&one) > 0)
-    sched_setaffinity(0, sizeof(one), &one);
-}
-
-void divisi::runtime::keepToPart(int number, int parts, int share) {
-  cpu_set_t mask, part;
-  CPU_ZERO(&mask);
+/// The cores of a mask from number `first` to before `end`.
+static cpu_set_t partOf(const cpu_set_t &mask, int first, int end) {
+  cpu_set_t part;
   CPU_ZERO(&part);
-  if (sched_getaffinity(0, sizeof(mask), &mask) != 0 || share * parts > CPU_COUNT(&mask) ||
-      CPU_COUNT(&mask) < sysconf(_SC_NPROCESSORS_ONLN)) // others may have been given other cores
-    return;
-  const int first = CPU_COUNT(&mask) * number / parts, end = CPU_COUNT(&mask) * (number + 1) / parts;
   for (int core = 0, found = 0; core < CPU_SETSIZE; ++core)
     if (CPU_ISSET(core, &mask)) {
       if (found >= first && found < end)
         CPU_SET(core, &part);
       ++found;
     }
+  return part;
+}
+
+void divisi::runtime::keepThreadOn(int number) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof(mask), &mask) != 0)
+    return;
+  const cpu_set_t one = partOf(mask, number, number + 1);
+  sched_setaffinity(0, sizeof(one), &one); // refused if there is no such core
+}
+
+void divisi::runtime::keepToPart(int number, int parts, int share) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof(mask), &mask) != 0 || share * parts > CPU_COUNT(&mask) ||
+      CPU_COUNT(&mask) < sysconf(_SC_NPROCESSORS_ONLN)) // others may have been given other cores
+    return;
+  const cpu_set_t part = partOf(mask, CPU_COUNT(&mask) * number / parts, CPU_COUNT(&mask) * (number + 1) / parts);
   std::error_code error;
   for (std::filesystem::directory_iterator thread("/proc/self/task", error), end; !error && thread != end; thread.increment(error))
     sched_setaffinity(std::atoi(thread->path().filename().c_str()), sizeof(part), &part); // they may have ended meanwhile

@@ -13,7 +13,8 @@ namespace divisi::runtime {
 int coresAllowed();
 
 /// Keeps all threads of this process on the cores of part `number` of `parts` of those in its affinity mask, so that ranks
-/// of a host do not take each other's. Nothing if a launcher has divided the cores already: the mask lacks some of the machine's, or each part has fewer than `share`.
+/// of a host do not take each other's. Nothing if a launcher has divided the cores already: the mask lacks some of the
+/// machine's, or each part has fewer than `share`.
 void keepToPart(int number, int parts, int share);
 
 /// Keeps the calling thread on core `number` of those in its affinity mask.

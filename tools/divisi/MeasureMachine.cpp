@@ -66,8 +66,14 @@ public:
   Team(int threads, int teams, std::barrier<> &start)
       : start(start), teams(teams), context(threads), from(std::max(sizes[std::size(sizes) - 1] / teams, leastBytes) / 8),
         to(from.size()) {
-    runtime::prepareBlas(&context);
+    for (int side : sides)
+      products.push_back(matmul(side, DIVISI_F32));
+    for (auto [channels, side] : images)
+      filters.push_back(convolution(channels, side));
   }
+
+  /// Not beside other teams: OpenBLAS has one number of threads for all.
+  void prepare() { runtime::prepareBlas(&context); }
 
   void run() {
     divisi_team_set_size(context.threads);
@@ -96,12 +102,6 @@ public:
     rates.bf16 = flopsOf(bfloats) / median(narrow);
     rates.bandwidth = rates.kernels.back().rate;
     message = messageBytes / median(messages);
-  }
-
-  /// The context, to be told again that the team is one thread.
-  DivisiContext *oneThread() {
-    context.blasReady = false;
-    return &context;
   }
 
   planning::Rates rates;
@@ -152,13 +152,9 @@ private:
   }
 
   static constexpr size_t leastBytes = 16 << 20; // for the largest convolution
-  static constexpr DivisiGemm products[] = {matmul(sides[0], DIVISI_F32), matmul(sides[1], DIVISI_F32),
-                                            matmul(sides[2], DIVISI_F32), matmul(sides[3], DIVISI_F32),
-                                            matmul(sides[4], DIVISI_F32), matmul(sides[5], DIVISI_F32),
-                                            matmul(sides[6], DIVISI_F32)};
   static constexpr DivisiGemm bfloats = matmul(largest, DIVISI_BF16);
-  static constexpr DivisiConv filters[] = {convolution(images[0][0], images[0][1]), convolution(images[1][0], images[1][1]),
-                                           convolution(images[2][0], images[2][1])};
+  std::vector<DivisiGemm> products;
+  std::vector<DivisiConv> filters;
 
   std::barrier<> &start;
   size_t teams;
@@ -177,7 +173,8 @@ std::optional<planning::Calibration> tools::measureMachine(int cores) {
       teams.push_back(std::make_unique<Team>(1, cores, start));
     DivisiContext enough(cores + 2); // OpenBLAS would wait for memory for ever: is there enough for it and the threads' own?
     runtime::prepareBlas(&enough);
-    runtime::prepareBlas(teams.front()->oneThread());
+    for (auto &team : teams)
+      team->prepare();
     std::vector<std::jthread> threads;
     for (auto [core, team] : llvm::enumerate(teams))
       threads.emplace_back([core, &team] {
@@ -192,6 +189,7 @@ std::optional<planning::Calibration> tools::measureMachine(int cores) {
   }
   std::barrier start(1);
   Team team(cores, 1, start);
+  team.prepare();
   team.run();
   result.all = team.rates;
   return team.calm ? std::optional(result) : std::nullopt;

@@ -40,10 +40,7 @@ size_t bestOn(const std::vector<PricedPlan> &plans, const Cluster &cluster) {
   std::vector<Candidate> priced;
   for (const PricedPlan &plan : plans)
     priced.push_back(plan.planner->price(cluster, plan.candidate->mesh, plan.candidate->plan, ""));
-  std::vector<const Candidate *> all;
-  for (const Candidate &candidate : priced)
-    all.push_back(&candidate);
-  return preferred(all);
+  return preferred(llvm::map_to_vector(priced, [](const Candidate &candidate) { return &candidate; }));
 }
 } // namespace
 
