@@ -14,13 +14,6 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
 
-std::string compiler::whyNoSync(const dist::Sync &sync, bool cuda) {
-  if (sync.mode == dist::Sync::Mode::allReduce || (sync.isApart() && sync.servers == 0 && !sync.asynchronous) || !cuda)
-    return "";
-  return "--sync " + dist::Sync::nameOf(sync.mode).str() +
-         " is for CPUs: NCCL has no such collectives; leave out --target, or take --sync all-reduce";
-}
-
 LogicalResult Compilation::fail(const llvm::Twine &message) {
   return emitError(UnknownLoc::get(&session.context), message);
 }
@@ -79,8 +72,6 @@ LogicalResult Compilation::read() {
     if (failed(written))
       return failure();
     sync = *written;
-    if (std::string wrong = whyNoSync(sync, request.cuda && !request.ptx); !wrong.empty())
-      return fail(wrong);
   }
   isSplit = isInMicrobatches(*model.module);
   if (isSplit && failed(readSplit(*model.module, sync, microbatches)))
@@ -113,8 +104,6 @@ LogicalResult Compilation::applyMesh() {
       return text.emitError("'sync' is another way to keep replicas in step than 'dist.sync' of '")
              << request.model.input << "'";
     sync = *synchronisation;
-    if (std::string wrong = whyNoSync(sync, request.cuda && !request.ptx); !wrong.empty())
-      return fail(wrong);
   }
   if (!mesh)
     return success();

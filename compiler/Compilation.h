@@ -5,9 +5,6 @@
 
 namespace divisi::compiler {
 
-/// Why replicas cannot be kept in step so by a program for the targets; "" if they can.
-std::string whyNoSync(const dist::Sync &sync, bool cuda);
-
 /// A module on its way from a model to a program. Errors and notes are diagnostics of the session.
 class Compilation {
 public:

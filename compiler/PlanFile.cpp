@@ -186,8 +186,6 @@ FailureOr<dist::Sync> compiler::readSync(dist::PlanOp plan) {
       (pipeline->asynchronous() || !pipeline->axes.empty() || !pipeline->replicas.empty()))
     return plan.emitError("'sync': replicas that go apart, and dedicated servers, are not for pipedream, nor for "
                           "stages with different axes or with replicas that take microbatches in turn");
-  if (sync->asynchronous && (pipeline->stages > 1 || mesh.axes.size() > 1))
-    return plan.emitError("'sync': replicas that gossip asynchronously have one device each");
   return sync;
 }
 

@@ -68,8 +68,6 @@ private:
       auto data = mesh.find(dist::replicaAxis);
       if (!data || mesh.axes[*data].size < 2)
         return fail("but the mesh has no axis 'data' of at least 2 replicas");
-      if (sync.asynchronous && mesh.axes.size() > 1)
-        return fail("asynchronous, for which a replica is one device");
       if (isSpecial && !dist::StageAxes::of(step).empty())
         return fail("for which all stages need the same replicas");
       for (BlockArgument argument : step.getArguments())

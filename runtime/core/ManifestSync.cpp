@@ -117,8 +117,8 @@ Status divisi::runtime::parseSync(const Json &json, Manifest &manifest) {
     if (!sync.gossip)
       reader.fail("has an unknown topology");
     sync.asynchronous = reader.boolean("asynchronous", false);
-    if (sync.asynchronous && (sync.gossip != Sync::Topology::Ring || manifest.mesh.axes().size() != 1))
-      reader.fail("gossips asynchronously, but not on a ring of single ranks");
+    if (sync.asynchronous && sync.gossip != Sync::Topology::Ring)
+      reader.fail("gossips asynchronously, but not on a ring");
   } else if (mode == "async-server" || (mode == "server" && reader.has("updates"))) {
     return parseServers(reader, manifest, mode == "async-server");
   } else if (mode == "driver" || mode == "server") {

@@ -23,6 +23,12 @@ struct FreeRun {
   Status share(Communicator &ranks, int from);
 };
 
+/// Copies a part of the arena to the memory of the device that computes, or back; does nothing if that is this processor.
+struct DeviceCopies {
+  using Copy = std::function<Status(int64_t offset, int64_t bytes)>;
+  Copy to, from;
+};
+
 /// What ranks compute in such a run.
 struct FreeWork {
   /// Of a worker: loads its share of a batch and computes.

@@ -27,9 +27,9 @@ Result<std::unique_ptr<Program>> Program::create(const DivisiProgram &code, Mani
   if (m.sync && ranks)
     program->replicas = std::make_unique<Replicas>(m, program->memory, *ranks);
   if (m.servers)
-    program->served = std::make_unique<ServedStep>(m, program->memory, *ranks);
+    program->served = std::make_unique<ServedStep>(m, program->memory, *ranks, program->deviceCopies());
   if (m.sync && m.sync->asynchronous)
-    program->gossip = std::make_unique<AsynchronousGossip>(m, program->memory, *ranks, program->replicas->tensors());
+    program->gossip = std::make_unique<AsynchronousGossip>(m, program->memory, *ranks, program->replicas->tensors(), program->deviceCopies());
   for (size_t axis = 0; axis < m.mesh.axes().size(); ++axis)
     program->setInteger(m.scalar("axis_index." + m.mesh.axes()[axis].name),
                         m.mesh.index(m.rank, static_cast<int64_t>(axis)));
@@ -47,9 +47,14 @@ Result<std::string> Program::connectDevices(double patience) {
     return std::string("some ranks have no GPU: --device cuda says why, --device cpu computes on processors alone");
   Status status = withAccelerator([&](Accelerator &device) {
     const auto &ids = description.collectives;
-    Accelerator::Traffic traffic{description.groups, routesOf(description.mesh, description.messages, description.groups.size()),
+    // What a driver or servers combine goes through the hosts, as do the messages of servers.
+    std::set<std::vector<int64_t>> groups = description.groups;
+    std::optional<int64_t> byHost = description.reducers ? std::optional(description.reducers->axis) : std::nullopt;
+    byHost = description.servers ? description.servers->axis : byHost;
+    std::erase_if(groups, [&](const std::vector<int64_t> &over) { return byHost && std::find(over.begin(), over.end(), *byHost) != over.end(); });
+    Accelerator::Traffic traffic{groups, routesOf(description.mesh, description.messages, groups.size()),
                                  ids.empty() ? 0 : ids.rbegin()->first + 1, patience};
-    if (Exchange *direct = device.connect(*ranks, traffic, *staging, obstacle))
+    if (Exchange *direct = device.connect(*ranks, traffic, *staging, obstacle); direct && !description.server)
       context.exchange = direct;
   });
   return status.ok() ? Result(obstacle) : ranks->located(status);
@@ -130,7 +135,7 @@ Status Program::rehearse() {
           addTurns(turns[row.task], row, function);
         for (const Row &row : table ? *table : Table()) {
           std::vector<int64_t> all = std::exchange(turns[row.task], {});
-          if (all.empty())
+          if (all.empty() || !isOwn(row))
             continue;
           if (quietly) {
             quietly->function = number;

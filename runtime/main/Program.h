@@ -158,10 +158,13 @@ private:
   std::vector<double> ownResults(const std::string &function) const;
   /// Runs rows of a table one after the other, until one fails.
   void runRows(const Table &table, const std::function<bool(const Row &)> &chosen);
-  /// Runs rows of `train`.
-  Status runTasks(const std::function<bool(const Row &)> &chosen);
+  /// Runs this rank's rows of `train` for a share of a batch, or for an update of a server.
+  Status runShare();
   /// The server that runs a row; null: workers do.
   std::optional<int64_t> serverOf(const Row &row) const;
+  /// Whether this rank runs a row of its table: servers and workers run different ones.
+  bool isOwn(const Row &row) const;
+  DeviceCopies deviceCopies();
   /// Whether a result says that training must end: a loss that is no number, an index out of its range.
   bool isUnsound(const std::vector<double> &results) const;
   /// Sends `values` of a stage (one for each result) to all ranks.

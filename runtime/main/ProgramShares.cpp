@@ -30,12 +30,28 @@ std::optional<int64_t> Program::serverOf(const Row &row) const {
   return of == all.end() ? std::nullopt : std::optional(of - all.begin());
 }
 
-Status Program::runTasks(const std::function<bool(const Row &)> &chosen) {
+bool Program::isOwn(const Row &row) const { return !description.servers || serverOf(row) == description.server; }
+
+Status Program::runShare() {
   const Table *table = description.table("train");
   if (!table)
     return failure("the program has no function 'train'");
-  runRows(*table, chosen);
-  return context.failed() ? context.error : ranks->finish();
+  if (Status status = pushInputs(); !status.ok())
+    return status;
+  runRows(*table, [&](const Row &row) { return isOwn(row); });
+  if (context.failed())
+    return context.error;
+  Status status = ranks->finish();
+  return status.ok() ? pullResults("train") : status;
+}
+
+DeviceCopies Program::deviceCopies() {
+  return {[this](int64_t offset, int64_t bytes) {
+            return withAccelerator([&](Accelerator &to) { to.upload(static_cast<uint64_t>(offset), memory.data() + offset, static_cast<size_t>(bytes)); });
+          },
+          [this](int64_t offset, int64_t bytes) {
+            return withAccelerator([&](Accelerator &from) { from.download(static_cast<uint64_t>(offset), memory.data() + offset, static_cast<size_t>(bytes)); });
+          }};
 }
 
 bool Program::isUnsound(const std::vector<double> &results) const {
@@ -62,16 +78,18 @@ Result<FreeRun> Program::trainFreely(int64_t begin, int64_t end, const Feed &fee
       return status;
     prepare(share.batch);
     setInteger(step, share.batch);                   // for random numbers: a worker counts no updates
+    if (Status status = step ? withAccelerator([&](Accelerator &to) { push(to, *step); }) : Status(); !status.ok())
+      return status;
     if (gossip || description.servers->asynchronous) // on any worker, they are those of the share's rows in the batch
       setInteger(replica, share.index);
     if (gossip)
       setLearningRate(feed.rate(share.batch));
-    return runTasks([&](const Row &row) { return gossip || !serverOf(row); });
+    return runShare();
   };
   work.update = [&](int64_t batch) {
     prepare(batch);
     setLearningRate(feed.rate(batch));
-    return runTasks([&](const Row &row) { return serverOf(row) == description.server; });
+    return runShare();
   };
   work.results = [&] { return ownResults("train"); };
   work.isAskedToStop = feed.isAskedToStop;

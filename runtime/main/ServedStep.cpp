@@ -12,8 +12,8 @@ int64_t reductionOf(Servers::Combine how) {
 }
 } // namespace
 
-ServedStep::ServedStep(const Manifest &manifest, const Arena &arena, Communicator &ranks)
-    : manifest(manifest), servers(*manifest.servers), arena(arena), ranks(ranks) {
+ServedStep::ServedStep(const Manifest &manifest, const Arena &arena, Communicator &ranks, DeviceCopies device)
+    : manifest(manifest), servers(*manifest.servers), arena(arena), ranks(ranks), device(std::move(device)) {
   for (size_t number = 0; number < manifest.updates().size(); ++number) {
     const Servers::Update &update = manifest.updates()[number];
     Places &places = ofServers.emplace_back();
@@ -48,10 +48,20 @@ std::vector<ServedStep::Piece> ServedStep::renewedBy(int64_t number, int64_t wor
   return pieces;
 }
 
-void ServedStep::gather(const std::vector<Piece> &pieces, std::vector<char> &to) const {
+Status ServedStep::copyAll(const std::vector<Piece> &pieces, const DeviceCopies::Copy &copy) const {
+  for (const Piece &piece : pieces)
+    if (Status status = copy(piece.offset, piece.bytes); !status.ok())
+      return status;
+  return {};
+}
+
+Status ServedStep::gather(const std::vector<Piece> &pieces, std::vector<char> &to) const {
   to.clear();
+  if (Status status = copyAll(pieces, device.from); !status.ok())
+    return status;
   for (const Piece &piece : pieces)
     to.insert(to.end(), arena.data() + piece.offset, arena.data() + piece.offset + piece.bytes);
+  return {};
 }
 
 void ServedStep::scatter(const std::vector<Piece> &pieces, const char *from) const {
@@ -94,8 +104,12 @@ Status ServedStep::work(const FreeWork &work) {
     }
     if (Status status = finish(coming); !status.ok())
       return status;
-    for (int64_t number = 0; number < count; ++number)
-      scatter(renewedBy(number, own(), last), pulled[static_cast<size_t>(number)].data());
+    for (int64_t number = 0; number < count; ++number) {
+      const std::vector<Piece> renewed = renewedBy(number, own(), last);
+      scatter(renewed, pulled[static_cast<size_t>(number)].data());
+      if (Status status = copyAll(renewed, device.to); !status.ok())
+        return status;
+    }
     if (last)
       return {};
     if (Status status = work.compute({order.batch, order.share}); !status.ok())
@@ -108,7 +122,8 @@ Status ServedStep::work(const FreeWork &work) {
     for (int64_t i = 0; i < count; ++i) { // workers begin with different ones, so that links are evenly busy
       const int64_t number = (own() + i) % count;
       std::vector<char> &bytes = pushes[static_cast<size_t>(number)];
-      gather(ofServer(number).pushed, bytes);
+      if (Status status = gather(ofServer(number).pushed, bytes); !status.ok())
+        return status;
       if (!bytes.empty())
         sent.push_back(ranks.post(manifest.serverRank(number), pushTag, bytes.data(), bytes.size()));
     }
@@ -131,7 +146,8 @@ Status ServedStep::hand(int64_t worker, bool last) {
   if (Status status = ranks.waitUntil([&] { return !peer.pull || peer.pull->poll(); }); !status.ok())
     return status;
   int to = manifest.workerRank(worker);
-  gather(renewedBy(*manifest.server, worker, last), peer.sent);
+  if (Status status = gather(renewedBy(*manifest.server, worker, last), peer.sent); !status.ok())
+    return status;
   peer.pull = peer.sent.empty() ? nullptr : ranks.post(to, pullTag, peer.sent.data(), peer.sent.size());
   peer.push.reset();
   peer.greeting.reset();
@@ -169,6 +185,8 @@ Result<std::vector<double>> ServedStep::update(int64_t worker, int64_t batch, co
     else
       add(one);
   }
+  if (Status status = copyAll(ofServer(*manifest.server).pushed, device.to); !status.ok())
+    return status;
   if (Status status = work.update(batch); !status.ok())
     return status;
   return collect(work.results());

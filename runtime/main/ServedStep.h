@@ -16,7 +16,7 @@ namespace divisi::runtime {
 class ServedStep {
 public:
   /// All must outlive the object. All ranks create it, once.
-  ServedStep(const Manifest &manifest, const Arena &arena, Communicator &ranks);
+  ServedStep(const Manifest &manifest, const Arena &arena, Communicator &ranks, DeviceCopies device);
 
   /// Runs batches `begin` up to `end`, or fewer if the first server says that it is enough, at least one. All ranks call it together, while no other
   /// communication is in progress. Before the first run all ranks have the same state; after each one all have the same parameters,
@@ -80,7 +80,11 @@ private:
   /// What a server has for a worker after an update; `last`: also what evaluations and checkpoints need.
   std::vector<Piece> renewedBy(int64_t number, int64_t worker, bool last) const;
   static size_t sizeOf(const std::vector<Piece> &pieces);
-  void gather(const std::vector<Piece> &pieces, std::vector<char> &to) const;
+  /// Copies all pieces between the arena and the device that computes.
+  Status copyAll(const std::vector<Piece> &pieces, const DeviceCopies::Copy &copy) const;
+  /// Takes pieces from the device.
+  Status gather(const std::vector<Piece> &pieces, std::vector<char> &to) const;
+  /// Puts pieces into the arena, not yet on the device.
   void scatter(const std::vector<Piece> &pieces, const char *from) const;
   Status receive(int from, int tag, void *data, size_t bytes);
 
@@ -88,6 +92,7 @@ private:
   const Servers &servers;
   const Arena &arena;
   Communicator &ranks;
+  const DeviceCopies device;
   std::vector<Places> ofServers;
   /// What a server has for each worker.
   struct Peer {

@@ -64,6 +64,11 @@ WAYS = {
 
 # Of asynchronous.py: a sequential reference in float64.
 ASYNCHRONOUS = ("round-robin (2, 1)", "2bw stage=2 ")
+# Of servers.py and replicas.py: every way to keep replicas in step.
+SYNC = {"servers.py": ("async data=4 servers 3", "async data=2,model=2 servers 2", "sync mlp stage=2,data=2 servers 2", "gossip data=2,model=2", "gossip stage=2,data=2",
+                       "resume async-server data", "sync dropout"),
+        "replicas.py": ("mlp --mesh data=4 --sync", "mlp --mesh data=2,model=2 adamw every 4", "mlp --mesh stage=2,data=2 --microbatches 2 sgd gossip ring")}
+ALL_SYNC = {"servers.py": ("async data", "async stage", "async still", "sync ", "gossip", "resume"), "replicas.py": ("--mesh",)}
 ALL_ASYNCHRONOUS = ("round-robin", "evaluated with replicas", "2bw stage=2 ")
 LONG = ("in turn 7-1", "in turn 2-1, data=2", "stage=2 interleaved", "model=2", "tf32", "in turn 1-3 gpipe", "in turn 3-2-1 naive", "in turn 2-1 on one GPU", "stage=2 gpipe", "fp16", "bf16, more", "bf16 on data=2,model=2", "one GPU, more", "data=2, more", "data=2,model=2", "stage=2,data=2")
 
@@ -89,6 +94,13 @@ class Tests:
         """Lines of asynchronous.py on 16 GPUs."""
         python = self.build / "test/venv/bin/python"
         yield from self.lines([python, MODELS / "asynchronous.py", "--divisi", HERE / "emulated_divisi.py", "--only", only], 16)
+
+    def sync(self, script, only):
+        """Lines of a script on 16 GPUs, without those that count bytes: NCCL's are not counted."""
+        command = [self.build / "test/venv/bin/python", MODELS / script, "--divisi", HERE / "emulated_divisi.py", "--only", only]
+        for name, wrong in self.lines(command, 16):
+            if "byte" not in wrong:
+                yield name, wrong
 
     def lines(self, command, gpus):
         """(what was tested, what is wrong) of a script's lines."""
@@ -414,6 +426,12 @@ def main():
             lines = list(tests.asynchronous(only))
             for name, wrong in lines or [("", "asynchronous.py said nothing")]:
                 tests.check(f"asynchronous: {name}", wrong)
+    for script, words in (ALL_SYNC if options.all or options.only else SYNC).items():
+        for only in words:
+            if options.only in f"sync: {only}":
+                lines = list(tests.sync(script, only))
+                for name, wrong in lines or [("", f"{script} said nothing")]:
+                    tests.check(f"sync: {name}", wrong)
     if options.only in "recording":
         for model in ("mlp", "lenet", "gpt_tiny"):
             tests.check(f"recording: {model}", tests.recording(model))

@@ -29,11 +29,12 @@ STEPS = 6
 WAYS = {
     1: ["", "--precision bf16"],
     2: ["--strategy data", "--strategy operator", "--mesh data=2 --zero 1", "--mesh data=2 --zero 2", "--mesh data=2 --zero 3",
-        "--mesh stage=2 --microbatches 2 --schedule 1f1b", "--mesh stage=2 --microbatches 4 --schedule interleaved"],
-    3: ["--mesh stage=2 --round-robin 2,1 --microbatches 4", "--mesh stage=2 --round-robin 2,1 --schedule pipedream"],
+        "--mesh stage=2 --microbatches 2 --schedule 1f1b", "--mesh stage=2 --microbatches 4 --schedule interleaved", "--mesh data=2 --sync driver",
+        "--mesh data=2 --sync gossip --asynchronous"],
+    3: ["--mesh data=2 --sync async-server", "--mesh stage=2 --round-robin 2,1 --microbatches 4", "--mesh stage=2 --round-robin 2,1 --schedule pipedream"],
     4: ["--mesh stage=2 --round-robin 1,3 --microbatches 4 --schedule gpipe", "--mesh data=2,model=2", "--mesh data=2,model=2 --zero 3", "--mesh data=2,model=2 --zero 3 --precision bf16",
-        "--mesh stage=2,data=2 --microbatches 2 --schedule gpipe"],
-    6: ["--mesh stage=3 --round-robin 3,2,1 --microbatches 4 --schedule naive", "--mesh stage=3 --round-robin 3,2,1 --schedule pipedream",
+        "--mesh stage=2,data=2 --microbatches 2 --schedule gpipe", "--mesh data=2,model=2 --sync gossip --asynchronous"],
+    6: ["--mesh data=2,model=2 --sync server --servers 1", "--mesh stage=3 --round-robin 3,2,1 --microbatches 4 --schedule naive", "--mesh stage=3 --round-robin 3,2,1 --schedule pipedream",
         "--mesh stage=2,data=2 --round-robin 2,1 --microbatches 2"],
     8: ["--mesh data=2,model=4", "--mesh data=8 --zero 1", "--mesh stage=2,data=2,model=2 --microbatches 2 --schedule 1f1b"],
 }
@@ -172,13 +173,14 @@ def run(build, model, ranks, way):
     for mine in calls:
         if wrong := check_memory(mine) or check_workspaces(mine) or check_first_uses(mine):
             return wrong
-        # Tasks that send or receive are not recorded; those that replicas finish a step with are.
-        if ("stage" not in way or "round-robin" in way and model not in TIED) and (wrong := check_graphs(mine, way)):
+        # Tasks that send or receive, also through the hosts, are not recorded; those that replicas finish a step with are.
+        if ("stage" not in way and "sync" not in way or "round-robin" in way and model not in TIED) and (wrong := check_graphs(mine, way)):
             return wrong
     if wrong := check_collectives(calls):
         return wrong
     collectives = sum(call.startswith("nccl") for mine in calls for call in mine)
-    return "" if collectives or ranks == 1 else "no collective reached NCCL"
+    byHost = "--sync" in way and "model" not in way  # replicas meet in the hosts' memory
+    return "" if collectives or ranks == 1 or byHost else "no collective reached NCCL"
 
 
 def fails(build, name):

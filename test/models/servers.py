@@ -141,7 +141,7 @@ def check_asynchronous(divisi, data, mesh, servers, run, staleness):
     return test
 
 
-def replay_gossip(events, weights, data, run, replicas):
+def replay_gossip(events, weights, data, run, replicas, microbatches=1):
     """(losses of steps, mean of the weights after) of the events that the log lists: each replica's in its order, averages of two together."""
     optimizer, constants, _, _ = run
     constants = dict(constants)
@@ -168,8 +168,7 @@ def replay_gossip(events, weights, data, run, replicas):
             elif event["event"] == "compute":
                 before[r] = dict(live[r])
             else:
-                each, first = BATCH // replicas, (event["step"] - 1) % 6 * BATCH
-                rows = np.arange(each) + first + event["share"] * each
+                rows = shares(event["step"] - 1, replicas, microbatches)[event["share"]]
                 loss, gradients = differentiate(before[r], data["x"][rows].astype(np.float64), data["label"][rows], TANH)
                 losses.setdefault(event["step"], []).append(loss)
                 for name, gradient in gradients.items():
@@ -181,17 +180,21 @@ def replay_gossip(events, weights, data, run, replicas):
     return [np.mean(losses[step]) for step in sorted(losses)], mean_of(live)
 
 
-def check_gossip(divisi, data, replicas, run):
+def check_gossip(divisi, data, mesh, run):
+    replicas, places = inner(mesh)
+
     def test(work):
-        lines.call(divisi, "compile", write_smooth(work / "tanh.onnx"), "-o", work / "p", *flags_of(run), "--mesh", f"data={replicas}", "--sync", "gossip", "--asynchronous")
-        run_program(divisi, work / "p", replicas, STEPS, work / "log", "--save-weights", work / "after.safetensors")
+        lines.call(divisi, "compile", write_smooth(work / "tanh.onnx"), "-o", work / "p", *flags_of(run), *mesh_flags(mesh), "--sync", "gossip", "--asynchronous")
+        run_program(divisi, work / "p", replicas * places, STEPS, work / "log", "--save-weights", work / "after.safetensors")
         rows = [json.loads(line) for line in (work / "log").read_text().splitlines()]
         events = [row for row in rows if "event" in row]
-        losses, weights = replay_gossip(events, read_weights(work / "p.safetensors"), data, run, replicas)
+        losses, weights = replay_gossip(events, read_weights(work / "p.safetensors"), data, run, replicas, parts(mesh))
         results = compare(losses, weights, [row["loss"] for row in rows if "loss" in row and "step" in row], read_weights(work / "after.safetensors"))
         applied = [(e["step"], e["share"]) for e in events if e["event"] == "apply"]
         asked = sum("their" in e for e in events)
         results.append((sorted(applied) == [(s + 1, r) for s in range(STEPS) for r in range(replicas)] and asked > 0, f"each share once, {asked} averages"))
+        if places > 1:
+            return results
         own = sum(e["event"] == "apply" and e["worker"] == 0 for e in events)
         ends = 2 * (1 if replicas < 4 else 2)  # of two epochs, to each neighbour
         rest = all_sent(rows) - (own + ends) * bytes_of_share("data", weights)
@@ -304,9 +307,8 @@ REFUSALS = {  # flags: part of the one line
     "--devices 5 --mesh stage=2,data=2 --microbatches 2 --sync async-server": "has 6 devices",
     "--mesh data=2 --sync async-server --zero 1": "servers make it",
     "--mesh data=2 --sync async-server --precision fp16": "take --precision bf16",
-    "--mesh data=2 --sync async-server --target cpu,cuda": "is for CPUs",
     "--devices 2 --strategy data --sync async-server": "at least 3",
-    "--mesh data=2,model=2 --sync gossip --asynchronous": "have one device each",
+    "--mesh stage=2,data=2 --schedule pipedream --sync gossip --asynchronous": "take another schedule",
     "--mesh data=2 --sync gossip --asynchronous --topology pairs": "is on a ring",
     "--mesh data=2 --sync server --asynchronous": "are --sync async-server",
     "--devices 4 --mesh data=4 --sync async-server": "has 5 devices",
@@ -329,6 +331,7 @@ def main():
     tests += [(f"bytes stage=2,data=2 servers {servers}", check_bytes(divisi, "stage=2,data=2", servers)) for servers in (1, 2)]
     tests.append(("sync dropout", check_still(divisi, "dropout", "data=2", 2, "server --servers 2")))
     tests += [(f"stopped {sync}", check_stopped(divisi, ranks, sync)) for ranks, sync in [(3, "server --servers 1"), (3, "async-server"), (2, "gossip --asynchronous")]]
+    tests.append(("stopped gossip stage=2,data=2", check_stopped(divisi, 4, "gossip --asynchronous", "stage=2,data=2")))
     tests.append(("stopped stage=2,data=2", check_stopped(divisi, 6, "server --servers 1", "stage=2,data=2")))
     tests += [(f"tcp {sync}", check_tcp(divisi, ranks, sync)) for ranks, sync in [(4, "gossip --asynchronous"), (6, "async-server --servers 2")]]
     way = 'mode = "server", servers = 2 : i64'
@@ -344,11 +347,13 @@ def main():
                       check_asynchronous(divisi, data, mesh, servers, run, staleness)))
     tests += [(f"async still {model} {mesh}", check_still(divisi, model, mesh, 1))
               for model in [*INPUTS, "dropout"] for mesh in ["data=2", "data=2,model=2", "stage=2,data=2"] if model != "resnet_tiny"]
-    tests += [(f"gossip data={replicas} {run[0]}", check_gossip(divisi, data, replicas, run))
-              for replicas, run in [(2, SGD), (3, SGD), (4, MOMENTUM), (4, ADAMW)] if BATCH % replicas == 0]
-    tests += [(f"gossip still {model}", check_still(divisi, model, "data=4", 0, "gossip --asynchronous")) for model in ["mlp", "lenet", "gpt_tiny", "dropout"]]
+    tests += [(f"gossip {mesh} {run[0]}", check_gossip(divisi, data, mesh, run))
+              for mesh, run in [("data=2", SGD), ("data=3", SGD), ("data=4", MOMENTUM), ("data=4", ADAMW), ("data=2,model=2", ADAMW), ("model=2,data=4", SGD),
+                                ("stage=2,data=2", MOMENTUM), ("stage=2,data=4", ADAMW), ("stage=2,data=3,model=2", SGD)] if BATCH % inner(mesh)[0] == 0]
+    tests += [(f"gossip still {model} {mesh}", check_still(divisi, model, mesh, 0, "gossip --asynchronous"))
+              for model in [*INPUTS, "dropout"] for mesh in ["data=4", "data=2,model=2", "stage=2,data=2"] if model != "resnet_tiny"]
     tests += [(f"resume {sync} {mesh} servers {servers}", check_resume(divisi, mesh, servers, sync, *flags))
-              for sync, mesh, servers, flags in [("server", "data=2", 2, ["--servers", 2]), ("async-server", "data=3", 1, []), ("gossip", "data=2", 0, ["--asynchronous"]),
+              for sync, mesh, servers, flags in [("server", "data=2", 2, ["--servers", 2]), ("async-server", "data=3", 1, []), ("gossip", "data=2", 0, ["--asynchronous"]), ("gossip", "stage=2,data=2", 0, ["--asynchronous"]),
                                                ("server", "stage=2,data=2", 2, ["--servers", 2]), ("async-server", "stage=2,data=2", 1, [])]]
     tests += [(f"refused {flags}", check_refusal(divisi, flags, wanted)) for flags, wanted in REFUSALS.items()]
     if options.quick:

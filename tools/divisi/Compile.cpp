@@ -119,8 +119,6 @@ static int compileAll(CompileFlags &flags, const CLI::App &command, const tools:
   for (auto [i, own] : llvm::enumerate(each)) { // all are checked before the first is compiled
     own.devices.devices = numbers.empty() ? 0 : numbers[i];
     std::string wrong = own.devices.finish(command);
-    if (wrong.empty())
-      wrong = whyNoSync(own.devices.sync.sync, own.hasTarget("cuda"));
     if (!wrong.empty())
       return tools::fail((own.devices.sync.ofDump ? "'" + own.model.input + "' says " + tools::SyncFlags::textOf(*own.devices.sync.ofDump) + ": " : "") +
                              (programs > 1 ? "with --devices " + llvm::Twine(numbers[i]) + ": " : llvm::Twine()) + wrong,

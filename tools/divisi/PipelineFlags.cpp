@@ -116,8 +116,6 @@ std::string DeviceFlags::checkSync(const CLI::App &command) {
   } else if (plan.zero)
     return "--zero splits the update over data, and with " + sync.text() +
            (sync.sync.servers > 0 ? " servers make it" : " every replica makes a whole one") + ": leave out --zero, or take --sync all-reduce";
-  if (sync.sync.asynchronous && (microbatches.stages > 1 || mesh.axes.size() > 1))
-    return "--asynchronous: replicas that gossip so have one device each: --mesh data=N alone, or leave out --asynchronous";
   if (!sync.sync.isApart() && sync.sync.servers == 0)
     return "";
   const std::string mode =

@@ -36,7 +36,7 @@ EDITS = [
     (NONE, "dist", "module attributes {", 'module attributes {dist.sync = {mode = "gossip"}, ', "exchange nothing within a step"),
     ("--mesh model=2", "exec", "module attributes {", 'module attributes {dist.sync = {mode = "driver"}, ', "the mesh has no axis 'data'"),
     ("--mesh model=2", "planned", "module attributes {", 'module attributes {dist.sync = {mode = "driver"}, ', "the mesh has no axis 'data'"),
-    ("--mesh data=2,model=2 --sync gossip", "exec", 'mode = "gossip"', 'asynchronous, mode = "gossip"', "a replica is one device"),
+    ("--mesh data=2,model=2 --sync gossip --topology pairs", "exec", 'mode = "gossip"', 'asynchronous, mode = "gossip"', "is on a ring"),
     ("", "planned", "module attributes {", 'module attributes {dist.sync = {every = 2 : i64, mode = "local"}, ', "'sync' is another way"),
     ("--precision fp16", "dist", "module attributes {", 'module attributes {dist.sync = {every = 2 : i64, mode = "local"}, ', "fp16 replicas would skip different steps"),
     (DRIVER, "planned", 'sync = {mode = "driver"}} {\n', "} {\n", "'sync' is another way"),
