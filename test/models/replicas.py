@@ -3,8 +3,8 @@
 
     replicas.py --divisi PATH [--only 'every 3'] [--jobs N]
 
-mlp: the losses of 12 steps and all weights after them, for 2 and 4 replicas, alone, with model=2 and with stage=2 inside. Other reference
-models: with an average after every step and plain SGD, the losses of --sync all-reduce. Dropout: the random numbers of one device. Checkpoints: a resumed run goes on bit by bit, and
+The losses of 12 steps and all weights after them, for 2 and 4 replicas, alone, with model=2 and with stage=2 inside: mlp, whose gradients NumPy computes, and lenet,
+gpt_tiny, moe_tiny and a model of embeddings, whose gradients are those of a program for one device (shared_models.py). With an average after every step and plain SGD, the losses of --sync all-reduce. Dropout: the random numbers of one device. Checkpoints: a resumed run goes on bit by bit, and
 the export of one is the mean of what its files contain. Bytes on the wire: the formulas of docs/synchronisation.md. Tolerances: 1e-5 of a
 loss, 1e-5 of the norm of a tensor. Needs numpy and onnx; ends with `N passed, N failed`.
 """
@@ -18,7 +18,8 @@ from onnx import helper, numpy_helper
 
 import lines
 from optimizer_rules import RULES
-from optimizers import BATCH, CASE, STEPS, compare, differentiate, flags_of, read_weights
+from optimizers import BATCH, CASE, STEPS, compare, flags_of, read_weights
+from shared_models import Embedding, Mlp, Other, smooth_models
 
 SGD = ("sgd", {"lr": 0.1}, [], {})
 MOMENTUM = ("sgd", {"lr": 0.1, "momentum": 0.9}, [], {})
@@ -29,6 +30,7 @@ MESHES = {  # replicas, microbatches, devices
     "--mesh data=2,model=2": (2, 1, 4),
     "--mesh stage=2,data=2 --microbatches 2": (2, 2, 4),
 }
+MORE_MESHES = {"--mesh data=4,model=2": (4, 1, 8), "--mesh stage=2,data=4 --microbatches 1": (4, 1, 8)}
 LOCAL = [  # inner optimizer, steps from one average to the next, other flags: of the outer optimizer
     (SGD, 1, {}),
     (MOMENTUM, 3, {}),
@@ -38,11 +40,7 @@ LOCAL = [  # inner optimizer, steps from one average to the next, other flags: o
     (ADAMW, 4, {"outer_optimizer": "nesterov", "outer_lr": 0.5, "outer_momentum": 0.8, "average_state": True}),
     (MOMENTUM, 3, {"outer_optimizer": "sgd", "outer_lr": 0.9, "outer_momentum": 0.5}),
 ]
-OTHERS = {  # model: inputs
-    "lenet": ("image", "label"),
-    "gpt_tiny": ("idx", "targets"),
-    "moe_tiny": ("x", "label"),
-}
+OTHERS = ["lenet", "gpt_tiny", "moe_tiny", "embedding"]
 
 
 def read_state(path):
@@ -58,21 +56,21 @@ def words(flags):
     return [w for name, value in flags.items() for w in ["--" + name.replace("_", "-")] + ([] if value is True else [str(value)])]
 
 
-def shares(step, replicas, microbatches):
+def shares(step, replicas, microbatches, batch=BATCH):
     """The rows of each replica: its part of each microbatch."""
-    first, each = step % 6 * BATCH, BATCH // microbatches
+    first, each = step % 6 * batch, batch // microbatches
     part = each // replicas
     return [np.concatenate([np.arange(part) + first + m * each + r * part for m in range(microbatches)]) for r in range(replicas)]
 
 
-def local_steps(replicas, weights, states, data, run, step, microbatches):
+def local_steps(replicas, weights, states, gradients_of, batch, run, step, microbatches):
     """The mean loss; the weights and states of all replicas after a step of each on its own share."""
     optimizer, constants, _, _ = run
     constants = dict(constants)
     lr, decay = constants.pop("lr"), constants.pop("weight_decay", 0.0)
     losses = []
-    for r, rows in enumerate(shares(step, replicas, microbatches)):
-        loss, gradients = differentiate(weights[r], data["x"][rows].astype(np.float64), data["label"][rows])
+    for r, rows in enumerate(shares(step, replicas, microbatches, batch)):
+        loss, gradients = gradients_of(weights[r], rows)
         losses.append(loss)
         for name, gradient in gradients.items():
             weights[r][name] = RULES[optimizer](weights[r][name], gradient, states[r][name], lr, step + 1, weight_decay=decay,
@@ -89,7 +87,7 @@ def mean_of(dictionaries):
     return {n: sum(d[n] for d in dictionaries) / len(dictionaries) for n in dictionaries[0]}
 
 
-def local_sgd(weights, data, run, every, flags, replicas, microbatches):
+def local_sgd(weights, gradients_of, batch, run, every, flags, replicas, microbatches):
     """(losses, weights after) of local SGD with an outer optimizer, as PyTorch's SGD has it."""
     weights, states = start(replicas, weights)
     anchor, momentum = dict(weights[0]), {n: 0.0 for n in weights[0]}
@@ -98,7 +96,7 @@ def local_sgd(weights, data, run, every, flags, replicas, microbatches):
     keeps = flags.get("outer_momentum", 0.9 if outer == "nesterov" else 0.0)
     losses = []
     for step in range(STEPS):
-        losses.append(local_steps(replicas, weights, states, data, run, step, microbatches))
+        losses.append(local_steps(replicas, weights, states, gradients_of, batch, run, step, microbatches))
         if (step + 1) % every and step + 1 < STEPS:
             continue
         after = mean_of(weights)
@@ -135,12 +133,12 @@ def mixing(topology, replicas, step):
     return matrix
 
 
-def gossip(weights, data, run, topology, replicas, microbatches):
+def gossip(weights, gradients_of, batch, run, topology, replicas, microbatches):
     """(losses, weights after) of D-PSGD: a local step, then an average by the mixing matrix; in the last step of all."""
     weights, states = start(replicas, weights)
     losses = []
     for step in range(STEPS):
-        losses.append(local_steps(replicas, weights, states, data, run, step, microbatches))
+        losses.append(local_steps(replicas, weights, states, gradients_of, batch, run, step, microbatches))
         last = step + 1 == STEPS
         matrix = np.full((replicas, replicas), 1 / replicas) if last else mixing(topology, replicas, step)
         weights = [{n: sum(w * matrix[i, j] for j, w in enumerate(ws)) for n, ws in
@@ -152,34 +150,41 @@ def data_flags(model, names):
     return [f"--data={n}={CASE.parent / model / 'data' / n}.npy" for n in names]
 
 
+def model_of(name):
+    return Mlp() if name == "mlp" else Embedding() if name == "embedding" else Other(name)
+
+
 def run_program(divisi, program, devices, steps, log, *more, model="mlp", names=("x", "label"), delays=""):
-    lines.call("env", f"DIVISI_DELAYS={delays}", divisi, "run", "--devices", devices, program, "--steps", steps, "--no-shuffle", "--log", log,
-               *data_flags(model, names), *more)
+    """`model`: a name, or one of shared_models.py."""
+    given = data_flags(model, names) if isinstance(model, str) else model.data_flags(log.parent)
+    lines.call("env", f"DIVISI_DELAYS={delays}", divisi, "run", "--devices", devices, program, "--steps", steps, "--no-shuffle", "--log", log, *given, *more)
     return [row for row in map(json.loads, log.read_text().splitlines()) if "loss" in row and "step" in row]
 
 
-def check_local(divisi, data, mesh, run, every, flags):
-    replicas, microbatches, devices = MESHES[mesh]
+def check_local(divisi, model, mesh, run, every, flags):
+    replicas, microbatches, devices = (MESHES | MORE_MESHES)[mesh]
 
     def test(work):
-        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *flags_of(run), *mesh.split(), "--sync", "local",
+        lines.call(divisi, "compile", model.write(work), "-o", work / "p", *flags_of(run), *mesh.split(), "--sync", "local",
                    "--average-every", every, *words(flags))
-        losses, weights = local_sgd(read_weights(work / "p.safetensors"), data, run, every, flags, replicas, microbatches)
-        rows = run_program(divisi, work / "p", devices, STEPS, work / "log", "--save-weights", work / "after.safetensors")
+        losses, weights = local_sgd(read_weights(work / "p.safetensors"), model.gradients(divisi, work), model.batch, run, every, flags, replicas, microbatches)
+        rows = run_program(divisi, work / "p", devices, STEPS, work / "log", "--save-weights", work / "after.safetensors", model=model)
         return compare(losses, weights, [row["loss"] for row in rows], read_weights(work / "after.safetensors"))
 
     return test
 
 
-def check_gossip(divisi, data, mesh, run, topology):
-    replicas, microbatches, devices = MESHES[mesh]
+def check_gossip(divisi, model, mesh, run, topology):
+    replicas, microbatches, devices = (MESHES | MORE_MESHES)[mesh]
 
     def test(work):
-        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *flags_of(run), *mesh.split(), "--sync", "gossip",
+        lines.call(divisi, "compile", model.write(work), "-o", work / "p", *flags_of(run), *mesh.split(), "--sync", "gossip",
                    "--topology", topology)
-        losses, weights = gossip(read_weights(work / "p.safetensors"), data, run, topology, replicas, microbatches)
-        rows = run_program(divisi, work / "p", devices, STEPS, work / "log", "--save-weights", work / "after.safetensors")
+        losses, weights = gossip(read_weights(work / "p.safetensors"), model.gradients(divisi, work), model.batch, run, topology, replicas, microbatches)
+        rows = run_program(divisi, work / "p", devices, STEPS, work / "log", "--save-weights", work / "after.safetensors", model=model)
         results = compare(losses, weights, [row["loss"] for row in rows], read_weights(work / "after.safetensors"))
+        if model.name != "mlp":
+            return results
         elements, activations = sum(w.size for w in weights.values()), 0
         if "stage" in mesh:  # whose first one is fc.0
             elements, activations = weights["fc.0.weight"].size + weights["fc.0.bias"].size, BATCH // replicas * len(weights["fc.0.bias"])
@@ -195,13 +200,13 @@ def check_gossip(divisi, data, mesh, run, topology):
 def check_equal(divisi, model, mesh):
     """An average after every step of plain SGD is an average of gradients, and sends as much; between two replicas gossip is one, too."""
     replicas, _, devices = MESHES[mesh]
-    names = OTHERS[model]
+    model = model_of(model)
 
     def test(work):
         losses, sent = [], []
         for sync in ["all-reduce", "local --average-every 1"] + ["gossip"] * (replicas == 2):
-            lines.call(divisi, "compile", CASE.parent / model / "model.onnx", "-o", work / "p", "--lr", "0.01", *mesh.split(), "--sync", *sync.split())
-            rows = run_program(divisi, work / "p", devices, STEPS, work / "log", model=model, names=names)
+            lines.call(divisi, "compile", model.write(work), "-o", work / "p", "--lr", "0.01", *mesh.split(), "--sync", *sync.split())
+            rows = run_program(divisi, work / "p", devices, STEPS, work / "log", model=model)
             losses.append([row["loss"] for row in rows])
             sent.append(rows[0]["comm_bytes"])
         error = max(abs(a - b) / abs(a) for row in losses for a, b in zip(losses[0], row))
@@ -216,13 +221,12 @@ def same_bytes(sent, more=0):
     return [(abs(sent[1] - sent[0] - more) <= 512 and sent[0] > 4096, f"{sent[1]} bytes are sent, {more} of them again, and {sent[0]} with all-reduce")]
 
 
-def compare_runs(divisi, work, model, names, runs):
+def compare_runs(divisi, work, model, runs):
     """(results, bytes of the first step of each run, weights) of two runs, (devices, flags) each: the second one's losses and weights are the first one's."""
     losses, after, sent = [], [], []
     for devices, flags in runs:
-        lines.call(divisi, "compile", CASE.parent / model / "model.onnx", "-o", work / "p", "--lr", "0.01", *flags.split())
-        rows = run_program(divisi, work / "p", devices, STEPS, work / "log", "--save-weights", work / "after.safetensors",
-                           model=model, names=names)
+        lines.call(divisi, "compile", model.write(work), "-o", work / "p", "--lr", "0.01", *flags.split())
+        rows = run_program(divisi, work / "p", devices, STEPS, work / "log", "--save-weights", work / "after.safetensors", model=model)
         losses.append([row["loss"] for row in rows])
         after.append(read_weights(work / "after.safetensors"))
         sent.append(rows[0]["comm_bytes"])
@@ -235,17 +239,16 @@ def compare_runs(divisi, work, model, names, runs):
 def check_synchronous(divisi, model, mesh, sync):
     """The losses and weights of all-reduce; the first of R replicas sends R - 1 times the gradients and results through a driver, and
     with colocated servers as much as around a ring."""
-    replicas, microbatches, devices = MESHES[mesh]
-    names = {"mlp": ("x", "label"), **OTHERS}[model]
+    replicas, microbatches, devices = (MESHES | MORE_MESHES)[mesh]
 
     def test(work):
         flags = f"--optimizer adamw --clip-norm 1 {mesh}"
-        results, sent, after = compare_runs(divisi, work, model, names, [(devices, f"{flags} {way}") for way in ("--sync all-reduce", sync)])
+        results, sent, after = compare_runs(divisi, work, model_of(model), [(devices, f"{flags} {way}") for way in ("--sync all-reduce", sync)])
         if devices > replicas:
             # Colocated servers get gradients with every microbatch, but for those that they do not share out; these are of the first stage.
             pushed = [w for n, w in after.items() if n.startswith(("fc.0", "conv")) and any(size % replicas == 0 for size in w.shape)]
             again = (microbatches - 1) * (replicas - 1) / replicas * 4 * sum(w.size for w in pushed) if sync == "--sync server" else 0
-            results += same_bytes(sent, int(again)) if model != "gpt_tiny" else []
+            results += same_bytes(sent, int(again)) if replicas == 2 and model in ("mlp", "lenet") else []
         elif sync == "--sync driver" or model != "gpt_tiny":  # whose tied weights are pushed by use
             times = replicas - 1 if sync == "--sync driver" else 2 * (replicas - 1) / replicas
             rest = sent[1] - times * 4 * sum(w.size for w in after.values())
@@ -381,18 +384,25 @@ def check_refusal(divisi, flags, wanted):
 def main():
     p = lines.parser(__doc__.splitlines()[0])
     options = p.parse_args()
-    data = {n: np.load(CASE / "data" / f"{n}.npy") for n in ("x", "label")}
     tests = []
     for mesh in MESHES:
         for run, every, flags in LOCAL:
-            tests.append((f"mlp {mesh} {run[0]} every {every} {' '.join(words(flags))}", check_local(options.divisi, data, mesh, run, every, flags)))
+            tests.append((f"mlp {mesh} {run[0]} every {every} {' '.join(words(flags))}", check_local(options.divisi, Mlp(), mesh, run, every, flags)))
         for run, topology in [(MOMENTUM, "ring"), (MOMENTUM, "exponential"), (ADAMW, "pairs")]:
-            tests.append((f"mlp {mesh} {run[0]} gossip {topology}", check_gossip(options.divisi, data, mesh, run, topology)))
-        for model in ["mlp", "lenet", "gpt_tiny"]:
+            tests.append((f"mlp {mesh} {run[0]} gossip {topology}", check_gossip(options.divisi, Mlp(), mesh, run, topology)))
+        for model in ["mlp", *OTHERS]:
             for sync in ["--sync driver", "--sync server"]:
                 tests.append((f"{model} {mesh} {sync}", check_synchronous(options.divisi, model, mesh, sync)))
         for model in OTHERS:
             tests.append((f"{model} {mesh} as all-reduce", check_equal(options.divisi, model, mesh)))
+    for mesh in MORE_MESHES:
+        for model in ["mlp", *OTHERS]:
+            tests += [(f"{model} {mesh} {sync}", check_synchronous(options.divisi, model, mesh, sync)) for sync in ["--sync driver", "--sync server"]]
+    for mesh in [*MESHES, *MORE_MESHES]:
+        for model in smooth_models():
+            tests.append((f"{model.name} {mesh} every 3", check_local(options.divisi, model, mesh, MOMENTUM, 3, {"outer_optimizer": "nesterov"})))
+            tests += [(f"{model.name} {mesh} gossip {topology}", check_gossip(options.divisi, model, mesh, SGD, topology))
+                      for topology in ["ring", "exponential", "pairs"]]
     for mesh in MESHES:
         for sync, rate in [("local --average-every 3", 0), ("gossip", 0), ("local --average-every 1", 0.1)]:
             tests.append((f"dropout {mesh} {sync}, learning rate {rate}", check_dropout(options.divisi, mesh, sync, rate)))

@@ -5,8 +5,8 @@
 
 Synchronous servers: the losses and weights of --sync all-reduce, for six models, 1 to 3 servers, alone, with model=2 and with stage=2 inside; what a worker sends is the gradients, once,
 and in a pipeline what its stages send each other.
-Asynchronous servers: the log has the order of the updates and what each worker had pulled before; NumPy makes the same updates in float64, in that order,
-each by the gradient of a share of a batch at the weights of that time. Losses and weights must agree, and with a bound no
+Asynchronous servers: the log has the order of the updates and what each worker had pulled before; NumPy makes the same updates in float64, in that order (of mlp; the gradients of
+other models are those of a program for one device), each by the gradient of a share of a batch at the weights of that time. Losses and weights must agree, and with a bound no
 share may begin while one of a batch that is more than the bound older is not finished. Asynchronous gossip likewise, from the events of each replica. Tolerances: 1e-5 of a loss, 1e-5 of the norm of a tensor. Without learning, losses (with dropout, too) are those of one device.
 Killed jobs resume, servers included. Needs numpy and onnx; ends with `N passed, N failed`.
 """
@@ -21,18 +21,19 @@ import sys
 import time
 
 import numpy as np
-import onnx
 
 import lines
 from optimizer_rules import RULES
-from optimizers import BATCH, CASE, STEPS, TANH, compare, differentiate, flags_of, read_weights, write_smooth
-from replicas import (ADAMW, MOMENTUM, OTHERS, SGD, check_refusal, compare_runs, data_flags, goes_on, mean_of, run_and_resume, run_program, same_bytes,
+from optimizers import BATCH, CASE, STEPS, compare, flags_of, read_weights
+from replicas import (ADAMW, MOMENTUM, OTHERS, SGD, check_refusal, compare_runs, data_flags, goes_on, mean_of, model_of, run_and_resume, run_program, same_bytes,
                       shares, write_dropout)
+from shared_models import Mlp, smooth_models
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "execute"))
 from ranks import ranks_of  # noqa: E402
 
-INPUTS = {"mlp": ("x", "label"), **OTHERS, "resnet_tiny": ("image", "label"), "lstm_tiny": ("idx", "targets")}
+GENTLE = ("sgd", {"lr": 0.01, "momentum": 0.9}, [], {})  # what is rounded does not grow
+MODELS = ["mlp", *OTHERS, "resnet_tiny", "lstm_tiny"]
 
 
 def inner(mesh):
@@ -43,7 +44,7 @@ def inner(mesh):
 
 def parts(mesh, model="mlp"):
     """Microbatches: of a pipeline two or three, if they divide among the replicas."""
-    batch = onnx.load(CASE.parent / model / "model.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_value
+    batch = model_of(model).batch
     return next(count for count in (2, 3, 1) if batch % (count * inner(mesh)[0]) == 0) if "stage" in mesh else 1
 
 
@@ -57,7 +58,7 @@ def check_synchronous(divisi, model, mesh, servers, flags="--optimizer adamw"):
     def test(work):
         way = f"{flags} {' '.join(mesh_flags(mesh, model))}"
         runs = [(workers * places, f"{way} --sync all-reduce"), ((workers + servers) * places, f"{way} --sync server --servers {servers}")]
-        results, sent, after = compare_runs(divisi, work, model, INPUTS[model], runs)
+        results, sent, after = compare_runs(divisi, work, model_of(model), runs)
         if places == 1 and not (servers > 1 and "clip" in flags) and model not in ("gpt_tiny", "lstm_tiny"):  # weights of several uses are pushed once for each
             rest = sent[1] - 4 * sum(w.size for w in after.values())
             results.append((0 < rest <= 4096, f"a worker sends its gradients and {rest} bytes in a step"))
@@ -91,7 +92,7 @@ def all_sent(rows):
     return sum(row.get("comm_bytes", 0) for row in rows)
 
 
-def replay(log, weights, data, run, workers, microbatches=1):
+def replay(log, weights, gradients_of, batch, run, workers, microbatches=1):
     """(losses of steps, weights after) of the updates that the log lists."""
     optimizer, constants, _, _ = run
     constants = dict(constants)
@@ -99,8 +100,8 @@ def replay(log, weights, data, run, workers, microbatches=1):
     versions, state, losses = [{n: w.astype(np.float64) for n, w in weights.items()}], {n: {} for n in weights}, {}
     for number, update in enumerate(log, 1):
         assert update["update"] == number and update["staleness"] == number - 1 - update["pulled"] >= 0
-        rows = shares(update["step"] - 1, workers, microbatches)[update["share"]]
-        loss, gradients = differentiate(versions[update["pulled"]], data["x"][rows].astype(np.float64), data["label"][rows], TANH)
+        rows = shares(update["step"] - 1, workers, microbatches, batch)[update["share"]]
+        loss, gradients = gradients_of(versions[update["pulled"]], rows)
         losses.setdefault(update["step"], []).append(loss)
         versions.append({n: RULES[optimizer](w.copy(), gradients[n], state[n], lr, number, weight_decay=decay, adapts=True, **constants)
                          for n, w in versions[-1].items()})
@@ -115,22 +116,22 @@ def begins_in_time(log, bound):
     return True
 
 
-def check_asynchronous(divisi, data, mesh, servers, run, staleness):
+def check_asynchronous(divisi, model, mesh, servers, run, staleness):
     workers, places = inner(mesh)
 
     def test(work):
-        lines.call(divisi, "compile", write_smooth(work / "tanh.onnx"), "-o", work / "p", *flags_of(run), *mesh_flags(mesh), "--sync", "async-server",
+        lines.call(divisi, "compile", model.write(work), "-o", work / "p", *flags_of(run), *mesh_flags(mesh, model.name), "--sync", "async-server",
                    "--servers", servers, "--max-staleness", staleness)
         slow = "" if staleness == "none" else "1=30"  # so that the others would run ahead
-        run_program(divisi, work / "p", (workers + servers) * places, STEPS, work / "log", "--save-weights", work / "after.safetensors", delays=slow)
+        run_program(divisi, work / "p", (workers + servers) * places, STEPS, work / "log", "--save-weights", work / "after.safetensors", delays=slow, model=model)
         rows = [json.loads(line) for line in (work / "log").read_text().splitlines()]
         log = [row for row in rows if "update" in row]
-        losses, weights = replay(log, read_weights(work / "p.safetensors"), data, run, workers, parts(mesh))
+        losses, weights = replay(log, read_weights(work / "p.safetensors"), model.gradients(divisi, work), model.batch, run, workers, parts(mesh, model.name))
         stale = [update["staleness"] for update in log]
         results = compare(losses, weights, [row["loss"] for row in rows if "loss" in row and "step" in row], read_weights(work / "after.safetensors"))
         results.append((len(log) == STEPS * workers and {(u["step"], u["share"]) for u in log} == {(s + 1, r) for s in range(STEPS) for r in range(workers)},
                         f"{len(log)} updates, each share once; staleness up to {max(stale)}, {np.mean(stale):.2f} on average"))
-        if "model" not in mesh:
+        if "model" not in mesh and model.name == "mlp":
             own = sum(update["worker"] == 0 for update in log)
             rest = all_sent(rows) - own * bytes_of_share(mesh, weights)
             results.append((abs(rest) <= 256 * STEPS, f"the first worker sends the gradients of {own} shares, what its stage sends, and {rest} bytes"))
@@ -141,7 +142,7 @@ def check_asynchronous(divisi, data, mesh, servers, run, staleness):
     return test
 
 
-def replay_gossip(events, weights, data, run, replicas, microbatches=1):
+def replay_gossip(events, weights, gradients_of, batch, run, replicas, microbatches=1):
     """(losses of steps, mean of the weights after) of the events that the log lists: each replica's in its order, averages of two together."""
     optimizer, constants, _, _ = run
     constants = dict(constants)
@@ -168,8 +169,8 @@ def replay_gossip(events, weights, data, run, replicas, microbatches=1):
             elif event["event"] == "compute":
                 before[r] = dict(live[r])
             else:
-                rows = shares(event["step"] - 1, replicas, microbatches)[event["share"]]
-                loss, gradients = differentiate(before[r], data["x"][rows].astype(np.float64), data["label"][rows], TANH)
+                rows = shares(event["step"] - 1, replicas, microbatches, batch)[event["share"]]
+                loss, gradients = gradients_of(before[r], rows)
                 losses.setdefault(event["step"], []).append(loss)
                 for name, gradient in gradients.items():
                     after = RULES[optimizer](before[r][name].copy(), gradient, state[r][name], lr, event["step"], weight_decay=decay, adapts=True, **constants)
@@ -180,20 +181,20 @@ def replay_gossip(events, weights, data, run, replicas, microbatches=1):
     return [np.mean(losses[step]) for step in sorted(losses)], mean_of(live)
 
 
-def check_gossip(divisi, data, mesh, run):
+def check_gossip(divisi, model, mesh, run):
     replicas, places = inner(mesh)
 
     def test(work):
-        lines.call(divisi, "compile", write_smooth(work / "tanh.onnx"), "-o", work / "p", *flags_of(run), *mesh_flags(mesh), "--sync", "gossip", "--asynchronous")
-        run_program(divisi, work / "p", replicas * places, STEPS, work / "log", "--save-weights", work / "after.safetensors")
+        lines.call(divisi, "compile", model.write(work), "-o", work / "p", *flags_of(run), *mesh_flags(mesh, model.name), "--sync", "gossip", "--asynchronous")
+        run_program(divisi, work / "p", replicas * places, STEPS, work / "log", "--save-weights", work / "after.safetensors", model=model)
         rows = [json.loads(line) for line in (work / "log").read_text().splitlines()]
         events = [row for row in rows if "event" in row]
-        losses, weights = replay_gossip(events, read_weights(work / "p.safetensors"), data, run, replicas, parts(mesh))
+        losses, weights = replay_gossip(events, read_weights(work / "p.safetensors"), model.gradients(divisi, work), model.batch, run, replicas, parts(mesh, model.name))
         results = compare(losses, weights, [row["loss"] for row in rows if "loss" in row and "step" in row], read_weights(work / "after.safetensors"))
         applied = [(e["step"], e["share"]) for e in events if e["event"] == "apply"]
         asked = sum("their" in e for e in events)
         results.append((sorted(applied) == [(s + 1, r) for s in range(STEPS) for r in range(replicas)] and asked > 0, f"each share once, {asked} averages"))
-        if places > 1:
+        if places > 1 or model.name != "mlp":
             return results
         own = sum(e["event"] == "apply" and e["worker"] == 0 for e in events)
         ends = 2 * (1 if replicas < 4 else 2)  # of two epochs, to each neighbour
@@ -209,15 +210,15 @@ def check_still(divisi, model, mesh, servers, sync=None):
     workers, places = inner(mesh)
 
     def test(work):
-        path = CASE.parent / model / "model.onnx"
+        path = work / "dropout.onnx"
         if model == "dropout":
-            path = work / "dropout.onnx"
             write_dropout(path)
+        else:
+            path = model_of(model).write(work)
         losses = []
-        names = INPUTS.get(model, INPUTS["mlp"])
-        for ranks, flags in [(1, []), ((workers + servers) * places, [*mesh_flags(mesh, model if model in INPUTS else "mlp"), "--sync", *(sync.split() if sync else ["async-server", "--servers", servers])])]:
+        for ranks, flags in [(1, []), ((workers + servers) * places, [*mesh_flags(mesh, model if model in MODELS else "mlp"), "--sync", *(sync.split() if sync else ["async-server", "--servers", servers])])]:
             lines.call(divisi, "compile", path, "-o", work / "p", "--lr", 0, *flags)
-            rows = run_program(divisi, work / "p", ranks, STEPS, work / "log", model=model if model in INPUTS else "mlp", names=names)
+            rows = run_program(divisi, work / "p", ranks, STEPS, work / "log", model=model_of(model if model in MODELS else "mlp"))
             losses.append([row["loss"] for row in rows])
         error = max(abs(a - b) / abs(a) for a, b in zip(*losses))
         return [(len(losses[1]) == STEPS and error <= 1e-5, f"loss error {error:.1e}")]
@@ -320,11 +321,11 @@ def main():
     p.add_argument("--quick", action="store_true", help="a third of the lines")
     options = p.parse_args()
     divisi = options.divisi
-    data = {n: np.load(CASE / "data" / f"{n}.npy") for n in ("x", "label")}
+    smooth = Mlp(smooth=True)
     tests = []
     for mesh, servers in [("data=2", 1), ("data=4", 2), ("data=2,model=2", 1), ("data=2", 3), ("stage=2,data=2", 1), ("stage=2,data=2", 2), ("stage=2,data=4", 2),
                           ("stage=2,data=2,model=2", 2)]:
-        for model in INPUTS if servers == 1 or mesh == "stage=2,data=4" else ["mlp", "gpt_tiny"]:
+        for model in MODELS if servers == 1 or mesh == "stage=2,data=4" else ["mlp", "gpt_tiny"]:
             tests.append((f"sync {model} {mesh} servers {servers}", check_synchronous(divisi, model, mesh, servers)))
     tests += [(f"sync mlp stage=2,data=2 servers {servers} {flags}", check_synchronous(divisi, "mlp", "stage=2,data=2", servers, f"--optimizer adamw {flags}"))
               for servers, flags in [(1, "--schedule gpipe"), (2, "--schedule interleaved"), (1, "--schedule zb-h1"), (2, "--clip-norm 0.5"), (1, "--remat all --ema 0.9")]]
@@ -344,21 +345,26 @@ def main():
                                           ("data=2,model=2", 2, SGD, 1), ("stage=2,data=2", 1, SGD, "none"), ("stage=2,data=2", 2, ADAMW, 1), ("stage=2,data=4", 1, MOMENTUM, 2),
                           ("stage=2,data=2,model=2", 1, ADAMW, "none")]:
         tests.append((f"async {mesh} servers {servers} {run[0]} staleness {staleness}",
-                      check_asynchronous(divisi, data, mesh, servers, run, staleness)))
+                      check_asynchronous(divisi, smooth, mesh, servers, run, staleness)))
     tests += [(f"async still {model} {mesh}", check_still(divisi, model, mesh, 1))
-              for model in [*INPUTS, "dropout"] for mesh in ["data=2", "data=2,model=2", "stage=2,data=2"] if model != "resnet_tiny"]
-    tests += [(f"gossip {mesh} {run[0]}", check_gossip(divisi, data, mesh, run))
+              for model in [*MODELS, "dropout"] for mesh in ["data=2", "data=2,model=2", "stage=2,data=2"] if model != "resnet_tiny"]
+    tests += [(f"gossip {mesh} {run[0]}", check_gossip(divisi, smooth, mesh, run))
               for mesh, run in [("data=2", SGD), ("data=3", SGD), ("data=4", MOMENTUM), ("data=4", ADAMW), ("data=2,model=2", ADAMW), ("model=2,data=4", SGD),
                                 ("stage=2,data=2", MOMENTUM), ("stage=2,data=4", ADAMW), ("stage=2,data=3,model=2", SGD)] if BATCH % inner(mesh)[0] == 0]
+    for mesh in ["data=2", "data=4", "data=2,model=2", "data=4,model=2", "stage=2,data=2", "stage=2,data=4"]:
+        for model in smooth_models():
+            tests += [(f"replay {model.name} async {mesh}", check_asynchronous(divisi, model, mesh, 2, GENTLE, "none")),
+                      (f"replay {model.name} gossip {mesh}", check_gossip(divisi, model, mesh, ADAMW if model.name == "embedding" else SGD))]
+            tests.append((f"sync {model.name} {mesh} servers 2", check_synchronous(divisi, model.name, mesh, 2)))
     tests += [(f"gossip still {model} {mesh}", check_still(divisi, model, mesh, 0, "gossip --asynchronous"))
-              for model in [*INPUTS, "dropout"] for mesh in ["data=4", "data=2,model=2", "stage=2,data=2"] if model != "resnet_tiny"]
+              for model in [*MODELS, "dropout"] for mesh in ["data=4", "data=2,model=2", "stage=2,data=2"] if model != "resnet_tiny"]
     tests += [(f"resume {sync} {mesh} servers {servers}", check_resume(divisi, mesh, servers, sync, *flags))
               for sync, mesh, servers, flags in [("server", "data=2", 2, ["--servers", 2]), ("async-server", "data=3", 1, []), ("gossip", "data=2", 0, ["--asynchronous"]), ("gossip", "stage=2,data=2", 0, ["--asynchronous"]),
                                                ("server", "stage=2,data=2", 2, ["--servers", 2]), ("async-server", "stage=2,data=2", 1, [])]]
     tests += [(f"refused {flags}", check_refusal(divisi, flags, wanted)) for flags, wanted in REFUSALS.items()]
     if options.quick:
         kept = ("sync mlp", "sync gpt_tiny data=4", "async data=4 servers 3", "async data=2,model=2 servers 2", "async data=2 servers 1 adamw", "async still dropout",
-                "gossip data", "gossip still dropout", "sync dropout", "tcp gossip", "edited", "stopped async", "resume", "refused", "async stage=2,data=2 servers 2", "bytes")
+                "gossip data", "gossip still dropout", "sync dropout", "tcp gossip", "edited", "stopped async", "resume", "refused", "async stage=2,data=2 servers 2", "bytes", "replay moe_tiny async data=2,model=2", "replay embedding gossip stage=2,data=2")
         tests = [line for line in tests if line[0].startswith(kept)]
     return lines.run(tests, options)
 
