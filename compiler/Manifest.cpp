@@ -246,6 +246,8 @@ static json::Object synchronisation(const dist::Sync &sync, const dist::Mesh &me
     entry["max_staleness"] = *sync.maxStaleness;
   if (sync.averageState)
     entry["average_state"] = true;
+  if (sync.overlap)
+    entry["overlap"] = true;
   if (sync.outer != dist::Sync::Outer::mean)
     entry["outer"] = json::Object{
         {"optimizer", dist::Sync::nameOf(sync.outer)}, {"lr", sync.outerRate}, {"momentum", sync.outerMomentum}};

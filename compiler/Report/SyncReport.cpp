@@ -21,7 +21,7 @@ static std::string flagsOf(const dist::Sync &sync) {
   if (sync.maxStaleness)
     flags += " --max-staleness " + std::to_string(*sync.maxStaleness);
   if (sync.mode == dist::Sync::Mode::local)
-    flags += " --average-every " + std::to_string(sync.every) + (sync.averageState ? " --average-state" : "");
+    flags += " --average-every " + std::to_string(sync.every) + (sync.averageState ? " --average-state" : "") + (sync.overlap ? " --overlap-average" : "");
   if (sync.mode == dist::Sync::Mode::gossip)
     flags += sync.asynchronous ? " --asynchronous" : " --topology " + dist::Sync::nameOf(sync.topology).str();
   return flags;
@@ -159,8 +159,9 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
   }
   case Mode::local: {
     double averaged = parameters + (sync.averageState ? step.memory.moments : 0), every = (double)sync.every;
+    const double hidden = sync.overlap && !cluster.copies ? step.seconds - waited : 0;
     return priced(bytesSent(link, Kind::allReduce, averaged) / every,
-                  stepSeconds(link, Kind::allReduce, averaged) / every);
+                  std::max(0.0, stepSeconds(link, Kind::allReduce, averaged) / every - hidden));
   }
   default: {
     double neighbours = sync.topology == dist::Sync::Topology::ring && replicas > 2 ? 2 : 1;
@@ -185,6 +186,9 @@ std::vector<SyncPrice> compiler::priceSync(const Candidate &plan, const Problem 
     way.mode = dist::Sync::Mode::local;
     way.every = every;
   }
+  dist::Sync overlapped = *(ways.end() - std::size(averages));
+  overlapped.overlap = true;
+  ways.insert(ways.end() - std::size(averages) + 1, overlapped);
   for (auto topology : {dist::Sync::Topology::ring, dist::Sync::Topology::exponential, dist::Sync::Topology::pairs}) {
     dist::Sync &way = ways.emplace_back();
     way.mode = dist::Sync::Mode::gossip;
@@ -216,13 +220,13 @@ llvm::json::Array compiler::describeSync(const std::vector<SyncPrice> &prices) {
 
 void compiler::printSync(llvm::StringRef plan, const std::vector<SyncPrice> &prices, llvm::raw_ostream &out) {
   out << "\nWays to keep the replicas of " << plan << " in step\n";
-  out << llvm::formatv("{0,-32} {1,9} {2,9} {3,12}  {4}\n", "--sync", "step ms", "exposed", "bytes sent", "numbers");
+  out << llvm::formatv("{0,-43} {1,9} {2,9} {3,12}  {4}\n", "--sync", "step ms", "exposed", "bytes sent", "numbers");
   for (const SyncPrice &price : prices) {
     std::string step, exposed, bytes;
     llvm::raw_string_ostream(step) << llvm::format("%.3g", price.seconds * 1e3);
     llvm::raw_string_ostream(exposed) << llvm::format("%.3g", price.exposed * 1e3);
     llvm::raw_string_ostream(bytes) << llvm::format("%.4g", price.bytes);
-    out << llvm::formatv("{0,-32} {1,9} {2,9} {3,12}  {4}\n", price.flags, step, exposed, bytes,
+    out << llvm::formatv("{0,-43} {1,9} {2,9} {3,12}  {4}\n", price.flags, step, exposed, bytes,
                          price.sameNumbers ? "of one device" : "others");
   }
 }

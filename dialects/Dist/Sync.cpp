@@ -34,6 +34,8 @@ std::string Sync::invalid() const {
     return "the outer momentum must be at least 0, and below 1";
   if (asynchronous && topology != Topology::ring)
     return "asynchronous gossip is on a ring, whose replicas ask and answer by turns";
+  if (overlap && averageState)
+    return "averages that overlap with the next steps are of parameters alone: those of the optimizer's state (--average-state) would come too late";
   if (servers < 0 || servers > 1024 || (mode == Mode::asyncServer && servers == 0))
     return "there are 1 to 1024 servers, not " + std::to_string(servers);
   if (maxStaleness && *maxStaleness < 1)
@@ -65,6 +67,8 @@ DictionaryAttr Sync::toAttr(MLIRContext *context) const {
     list.set("max_staleness", b.getI64IntegerAttr(*maxStaleness));
   if (averageState)
     list.set("average_state", b.getUnitAttr());
+  if (overlap)
+    list.set("overlap", b.getUnitAttr());
   if (outer != Outer::mean) {
     list.set("outer", b.getStringAttr(nameOf(outer)));
     list.set("outer_lr", b.getF64FloatAttr(outerRate));
@@ -82,7 +86,7 @@ FailureOr<Sync> Sync::parse(Attribute attr, llvm::function_ref<InFlightDiagnosti
   auto name = dictionary ? dictionary.getAs<StringAttr>("mode") : StringAttr();
   auto mode = name ? parseMode(name.getValue()) : std::nullopt;
   if (!mode)
-    return fail("expected {mode = \"local\", every = 8 : i64} and perhaps {average_state, outer, outer_lr, outer_momentum}, or "
+    return fail("expected {mode = \"local\", every = 8 : i64} and perhaps {average_state, overlap, outer, outer_lr, outer_momentum}, or "
                 "{mode = \"gossip\", topology = \"ring\"} and perhaps {asynchronous}, or {mode = \"driver\"}, or {mode = \"server\"} and perhaps {servers}, or "
                 "{mode = \"async-server\", servers = 1 : i64} and perhaps {max_staleness}");
   sync.mode = *mode;
@@ -108,6 +112,8 @@ FailureOr<Sync> Sync::parse(Attribute attr, llvm::function_ref<InFlightDiagnosti
       sync.every = count.getInt(), known = true;
     if (key == "average_state" && isa<UnitAttr>(value))
       sync.averageState = known = true;
+    if (key == "overlap" && isa<UnitAttr>(value))
+      sync.overlap = known = true;
     if (auto text = dyn_cast<StringAttr>(value); key == "outer" && text && parseOuter(text.getValue()))
       sync.outer = *parseOuter(text.getValue()), known = true;
     if (key == "outer_lr" && number)
@@ -153,6 +159,8 @@ std::string Sync::text(int64_t replicas) const {
   text += ", averaged every " + std::to_string(every) + " steps";
   if (averageState)
     text += " with the optimizer's state";
+  if (overlap)
+    text += " during the next ones";
   if (outer != Outer::mean)
     text += ", outer " + nameOf(outer).str() + " lr " + exactly(outerRate) + " momentum " + exactly(outerMomentum);
   return text;

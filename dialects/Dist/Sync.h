@@ -32,6 +32,7 @@ struct Sync {
   Outer outer = Outer::mean;
   double outerRate = 1, outerMomentum = 0;
   bool averageState = false; // local: the optimizer's state is averaged, too
+  bool overlap = false;      // local: the next steps are computed during an average, which counts after the next one
   Topology topology = Topology::ring;
   bool asynchronous = false; // gossip: replicas average with one neighbour at a time, and wait for no other
   /// server, asyncServer: ranks that compute no batch, but update the parameters; 0: every replica serves a shard.

@@ -33,7 +33,7 @@ int Manifest::serverRank(int64_t number, int64_t ofFirst) const {
 }
 
 bool Manifest::canLoseWorkers() const {
-  if (servers ? !servers->asynchronous : !sync)
+  if (servers ? !servers->asynchronous : !sync || sync->overlaps)
     return false;
   // A replica of several ranks would be lost with one of them, and the metrics of scores need all rows.
   return mesh.size() == mesh.axes()[static_cast<size_t>(shareAxis())].size && !scored().first;

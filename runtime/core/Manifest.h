@@ -221,8 +221,8 @@ struct Manifest {
   int64_t replicasOf(const State &state) const;
   Shape storedShape(const State &state, Shape shape) const;
   Slice storedSlice(const State &state, const Tensor &tensor, int64_t rank) const;
-  /// Adds the state of the outer optimizer, behind the rest of the arenas.
-  void addOuterState();
+  /// Adds the state of averages, behind the rest of the arenas: for each parameter one with each suffix.
+  void addStateOfAverages(const std::vector<std::string_view> &suffixes);
   const Tensor *scalar(std::string_view name) const;
   const State *stateOf(Role role) const;
   /// The moving average of a parameter; null if there is none.

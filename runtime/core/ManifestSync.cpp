@@ -133,6 +133,9 @@ Status divisi::runtime::parseSync(const Json &json, Manifest &manifest) {
   }
   sync.axis = reader.integer("axis");
   sync.averageState = reader.boolean("average_state", false);
+  sync.overlaps = reader.boolean("overlap", false);
+  if (sync.overlaps && (sync.gossip || sync.averageState))
+    reader.fail("overlaps averages of the optimizer's state, or gossip");
   if (reader.has("outer") && !sync.gossip) {
     JsonReader outer(reader.object("outer"), "the manifest's outer optimizer");
     std::string name = outer.text("optimizer");
@@ -164,16 +167,20 @@ Status divisi::runtime::parseSync(const Json &json, Manifest &manifest) {
           return failure("the program's manifest splits '", state.name, "' over replicas that have each their own");
   }
   manifest.sync = sync;
-  if (sync.outer == Sync::Outer::Mean)
-    return {};
+  std::vector<std::string_view> suffixes;
+  if (sync.outer != Sync::Outer::Mean)
+    suffixes = {anchorSuffix, outerMomentumSuffix};
+  if (sync.overlaps)
+    suffixes.push_back(snapshotSuffix);
   for (const State &state : manifest.state)
-    if (state.name.ends_with(anchorSuffix) || state.name.ends_with(outerMomentumSuffix))
-      return failure("the program's manifest has '", state.name, "', a name of the outer optimizer's state");
-  manifest.addOuterState();
+    for (std::string_view suffix : suffixes)
+      if (state.name.ends_with(suffix))
+        return failure("the program's manifest has '", state.name, "', a name of the state of averages");
+  manifest.addStateOfAverages(suffixes);
   return {};
 }
 
-void Manifest::addOuterState() {
+void Manifest::addStateOfAverages(const std::vector<std::string_view> &suffixes) {
   auto place = [this](Tensor &tensor, int64_t stage) {
     uint64_t &end = arenas[static_cast<size_t>(stage)];
     end = (end + DIVISI_ALIGNMENT - 1) / DIVISI_ALIGNMENT * DIVISI_ALIGNMENT;
@@ -182,14 +189,14 @@ void Manifest::addOuterState() {
   };
   size_t count = state.size();
   for (size_t i = 0; i < count; ++i)
-    for (const char *suffix : {anchorSuffix, outerMomentumSuffix}) {
+    for (std::string_view suffix : suffixes) {
       if (!state[i].apart || state[i].role != Role::Parameter)
         continue;
       State made = state[i];
       made.of = made.name;
       made.name += suffix;
       made.role = Role::Moment;
-      made.apart = false;
+      made.apart = suffix == snapshotSuffix;
       made.onnxName = made.name;
       made.init.reset();
       for (Tensor &tensor : made.places) {

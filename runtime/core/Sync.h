@@ -27,12 +27,13 @@ struct Sync {
   int64_t axis = 0;          ///< position in the mesh
   int64_t every = 1;         ///< steps from one average to the next
   bool averageState = false; ///< the optimizer's state is averaged, too
+  bool overlaps = false;     ///< the next steps are computed during an average, which counts after the next one
   Outer outer = Outer::Mean;
   double outerRate = 1, outerMomentum = 0;
 
-  /// The first step, `from` or a later one, after which training may end: the replicas meet anyway, or (gossip) because
-  /// it is the last one.
-  int64_t endFrom(int64_t from) const { return gossip ? from + 1 : (from + every - 1) / every * every; }
+  /// The first step, `from` or a later one, after which training may end: the replicas meet anyway, or (gossip, and averages
+  /// that overlap) because it is the last one.
+  int64_t endFrom(int64_t from) const { return gossip || overlaps ? from + 1 : (from + every - 1) / every * every; }
 };
 
 /// The members along an axis of the mesh that compute collectives over it by messages to and from all others, in place of
@@ -67,8 +68,8 @@ struct Servers {
   int64_t count() const { return updates.empty() ? 0 : static_cast<int64_t>(updates.front().size()); }
 };
 
-/// Names of the state of the outer optimizer: that of the parameter with one of these behind it.
-inline constexpr const char *anchorSuffix = ".anchor", *outerMomentumSuffix = ".outer_momentum";
+/// Names of the state of the outer optimizer, and of what an average that overlaps with computation is of: that of the parameter with one of these behind it.
+inline constexpr std::string_view anchorSuffix = ".anchor", outerMomentumSuffix = ".outer_momentum", snapshotSuffix = ".snapshot";
 
 } // namespace divisi::runtime
 

@@ -86,11 +86,14 @@ public:
   Status pullStates();
 
   /// For replicas that update their parameters apart (Manifest::sync): the parameters before the first step are in the
-  /// arena.
+  /// arena, or those after a step after which a run goes on.
   void beginReplicas() {
     if (replicas)
       replicas->begin();
   }
+  Status resumeReplicas(int64_t step) { return replicas ? replicas->goOn(step) : Status(); }
+  /// Leaves unfinished what replicas have begun together; they do not meet any more.
+  void endReplicas() { replicas.reset(); }
   /// Whether such replicas leave each other alone between two averages: results then come with `nextResults`, after the
   /// next one.
   bool meetsSeldom() const { return replicas && replicas->meetSeldom(); }

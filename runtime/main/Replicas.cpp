@@ -10,6 +10,8 @@ namespace {
 constexpr size_t bucketBytes = size_t(4) << 20;
 /// The results of at most this number of steps, too.
 constexpr size_t mostStepsAtOnce = 16;
+/// Of the messages of an average that overlaps with computation; others of replicas have none then.
+constexpr int meanTag = 1;
 
 template <typename Number> Number *as(char *place) { return reinterpret_cast<Number *>(place); }
 template <typename Number> const char *as(const char *place) { return place; } // may not be aligned
@@ -27,25 +29,20 @@ Replicas::Replicas(const Manifest &manifest, const Arena &arena, Communicator &r
     : manifest(manifest), sync(*manifest.sync), arena(arena), ranks(ranks),
       share(1 / static_cast<double>(manifest.mesh.axes()[static_cast<size_t>(sync.axis)].size)),
       nextId(manifest.collectives.empty() ? 0 : manifest.collectives.rbegin()->first + 1) {
-  std::map<int64_t, std::vector<Part>> open; // by element type
-  std::map<int64_t, size_t> bytes;
-  auto close = [&](int64_t type) {
-    if (!open[type].empty())
-      sums.push_back(reduction(type, DIVISI_SUM, open[type]));
-    open[type].clear();
-    bytes[type] = 0;
-  };
+  std::vector<const State *> noParameters;
   for (const State &state : manifest.state) {
-    if (!state.apart || !state.here || (state.role == Role::Moment && !sync.averageState && !state.average))
+    if (!state.apart || !state.here || (state.role == Role::Moment && !sync.averageState && !state.average) || state.name.ends_with(snapshotSuffix))
       continue;
     averaged.push_back(&state);
-    int64_t type = *abiType(state.dtype); // F32 or F64
-    open[type].push_back({arena.at(state), state.elements()});
-    if ((bytes[type] += static_cast<size_t>(state.bytes)) >= bucketBytes)
-      close(type);
+    if (state.role != Role::Parameter)
+      noParameters.push_back(&state);
   }
-  for (int64_t type : {DIVISI_F32, DIVISI_F64})
-    close(type);
+  sums = reductionsOf(averaged);
+  if (sync.overlaps) {
+    others = reductionsOf(noParameters);
+    const std::vector<int64_t> axes = {sync.axis};
+    mean.emplace(ranks, manifest.mesh.group(manifest.rank, axes), meanTag);
+  }
   stepsAtOnce = meetSeldom() ? std::min<size_t>(static_cast<size_t>(sync.every), mostStepsAtOnce) : 1;
   numbers.resize(stepsAtOnce * manifest.results.size());
   if (!numbers.empty())
@@ -54,6 +51,27 @@ Replicas::Replicas(const Manifest &manifest, const Arena &arena, Communicator &r
                                                                  [](const Output &o) { return o.kind == "index"; })));
   if (!indices.empty())
     worst.push_back(reduction(DIVISI_F64, DIVISI_MAX, {{indices.data(), static_cast<int64_t>(indices.size())}}));
+}
+
+std::vector<Replicas::Reduction> Replicas::reductionsOf(const std::vector<const State *> &states) {
+  std::vector<Reduction> made;
+  std::map<int64_t, std::vector<Part>> open; // by element type
+  std::map<int64_t, size_t> bytes;
+  auto close = [&](int64_t type) {
+    if (!open[type].empty())
+      made.push_back(reduction(type, DIVISI_SUM, open[type]));
+    open[type].clear();
+    bytes[type] = 0;
+  };
+  for (const State *state : states) {
+    int64_t type = *abiType(state->dtype); // F32 or F64
+    open[type].push_back({arena.at(*state), state->elements()});
+    if ((bytes[type] += static_cast<size_t>(state->bytes)) >= bucketBytes)
+      close(type);
+  }
+  for (int64_t type : {DIVISI_F32, DIVISI_F64})
+    close(type);
+  return made;
 }
 
 Replicas::Reduction Replicas::reduction(int64_t type, int64_t kind, const std::vector<Part> &parts) {
@@ -87,16 +105,86 @@ Status Replicas::run(const std::vector<Reduction> &all) {
 
 void Replicas::begin() {
   for (const State &state : manifest.state)
-    if (state.here && state.role == Role::Moment && state.name == state.of + anchorSuffix) {
+    if (state.here && state.role == Role::Moment && (state.name == concat(state.of, anchorSuffix) || state.name == concat(state.of, snapshotSuffix))) {
       auto of = std::find_if(manifest.state.begin(), manifest.state.end(), [&](const State &s) { return s.name == state.of; });
       withElements(state, [](int64_t count, auto *to, auto *from) { std::copy(from, from + count, to); }, arena.at(state),
                    arena.at(*of));
     }
 }
 
+char *Replicas::stateOf(const State &parameter, std::string_view suffix) const {
+  const std::string name = concat(parameter.name, suffix);
+  return arena.at(*std::find_if(manifest.state.begin(), manifest.state.end(), [&](const State &s) { return s.name == name; }));
+}
+
+template <typename Body> void Replicas::forEachParameter(BackgroundMean::Numbers &all, const Body &body) {
+  float *single = all.singles.data();
+  double *twice = all.doubles.data();
+  for (const State *state : averaged) {
+    if (state->role != Role::Parameter)
+      continue;
+    if (state->dtype == DataType::F64)
+      body(*state, std::exchange(twice, twice + state->elements()));
+    else
+      body(*state, std::exchange(single, single + state->elements()));
+  }
+}
+
+Status Replicas::beginMean() {
+  BackgroundMean::Numbers mine;
+  for (const State *state : averaged)
+    if (state->role == Role::Parameter) {
+      auto count = static_cast<size_t>(state->elements());
+      state->dtype == DataType::F64 ? mine.doubles.resize(mine.doubles.size() + count) : mine.singles.resize(mine.singles.size() + count);
+    }
+  forEachParameter(mine, [&](const State &state, auto *numbers) {
+    std::memcpy(numbers, stateOf(state, snapshotSuffix), static_cast<size_t>(state.bytes));
+  });
+  return mean->start(std::move(mine));
+}
+
+Status Replicas::endMean() {
+  Result<BackgroundMean::Numbers> means = mean->finish();
+  if (!means.ok())
+    return means.status();
+  forEachParameter(*means, [&](const State &state, auto *numbers) {
+    using Number = std::decay_t<decltype(*numbers)>;
+    Number *x = as<Number>(arena.at(state)), *before = as<Number>(stateOf(state, snapshotSuffix));
+    const int64_t count = state.elements();
+    for (int64_t i = 0; i < count; ++i) { // what was added since
+      before[i] = x[i] - before[i];
+      x[i] = numbers[i];
+    }
+    if (sync.outer != Sync::Outer::Mean)
+      update(state);
+    for (int64_t i = 0; i < count; ++i)
+      x[i] += before[i];
+  });
+  return {};
+}
+
+Status Replicas::goOn(int64_t step) { return mean && step >= sync.every ? beginMean() : Status(); }
+
 Status Replicas::meet(int64_t step, bool last) {
   if (sync.gossip && !last)
     return gossip(step);
+  if (mean && mean->isStarted())
+    if (Status status = endMean(); !status.ok())
+      return status;
+  auto keep = [&] {
+    for (const State *state : averaged)
+      if (mean && state->role == Role::Parameter)
+        std::memcpy(stateOf(*state, snapshotSuffix), arena.at(*state), static_cast<size_t>(state->bytes));
+  };
+  if (mean && !last) {
+    keep();
+    if (Status status = run(others); !status.ok())
+      return status;
+    for (const State *state : averaged)
+      if (state->role != Role::Parameter)
+        scale(*state, share);
+    return beginMean();
+  }
   if (Status status = ranks.outlives() ? averageByFirst() : run(sums); !status.ok())
     return status;
   if (!ranks.outlives())
@@ -106,6 +194,7 @@ Status Replicas::meet(int64_t step, bool last) {
     for (const State *state : averaged)
       if (state->role == Role::Parameter)
         update(*state);
+  keep();
   return {};
 }
 
@@ -253,10 +342,6 @@ void Replicas::scale(const State &state, double by) const {
 }
 
 void Replicas::update(const State &parameter) const {
-  auto stateOf = [&](const char *suffix) {
-    std::string name = parameter.name + suffix;
-    return arena.at(*std::find_if(manifest.state.begin(), manifest.state.end(), [&](const State &s) { return s.name == name; }));
-  };
   withElements(
       parameter,
       [this](int64_t count, auto *x, auto *anchor, auto *momentum) {
@@ -270,7 +355,7 @@ void Replicas::update(const State &parameter) const {
           x[i] = anchor[i];
         }
       },
-      arena.at(parameter), stateOf(anchorSuffix), stateOf(outerMomentumSuffix));
+      arena.at(parameter), stateOf(parameter, anchorSuffix), stateOf(parameter, outerMomentumSuffix));
 }
 
 Status Replicas::combine(std::vector<std::vector<double>> &steps) {

@@ -4,6 +4,7 @@
 
 #include "runtime/comm/Communicator.h"
 #include "runtime/core/Arena.h"
+#include "runtime/main/BackgroundMean.h"
 
 namespace divisi::runtime {
 
@@ -14,8 +15,10 @@ public:
   /// All three must outlive the object.
   Replicas(const Manifest &manifest, const Arena &arena, Communicator &ranks);
 
-  /// The state of the outer optimizer before the first step: the parameters are in the arena.
+  /// The state of averages before the first step: the parameters are in the arena.
   void begin();
+  /// The same of a run that goes on after a step: an average that overlaps with computation is in progress again.
+  Status goOn(int64_t step);
   /// Whether replicas meet after a step; `last`: it is the last one, after which all have the same parameters.
   bool meetAfter(int64_t step, bool last) const { return last || (sync.gossip ? !sync.asynchronous : step % sync.every == 0); }
   /// Makes the parameters of all replicas those that follow from their mean, or (gossip, but for the last step) from the
@@ -49,11 +52,19 @@ private:
   };
   std::vector<Neighbour> neighboursIn(int64_t step) const;
   Status gossip(int64_t step);
+  /// An average that overlaps with computation begins with the parameters of now; they become the last one's mean, with what the
+  /// replica has added since it began (as in Overlap Local-SGD, arXiv 2002.09539, but for its momentum).
+  Status beginMean();
+  Status endMean();
+  /// Calls body with each parameter and the numbers of `all` that are its own.
+  template <typename Body> void forEachParameter(BackgroundMean::Numbers &all, const Body &body);
+  char *stateOf(const State &parameter, std::string_view suffix) const;
   /// If ranks may be lost: the mean of those that are left, and of their results, by way of the first one.
   Status averageByFirst();
   Status combineByFirst(std::vector<std::vector<double>> &steps);
   /// Adds a neighbour's tensors, in one piece, to those from `begin` up to `end`.
   void add(size_t begin, size_t end, const char *from);
+  std::vector<Reduction> reductionsOf(const std::vector<const State *> &states);
   Reduction reduction(int64_t type, int64_t kind, const std::vector<Part> &parts);
   Status run(const std::vector<Reduction> &all);
   void scale(const State &state, double by) const;
@@ -67,6 +78,8 @@ private:
   int64_t nextId = 0;
   std::vector<const State *> averaged; ///< on this rank
   std::vector<Reduction> sums, results, worst; ///< the last two of `stepsAtOnce` steps
+  std::vector<Reduction> others;               ///< the sums of what is no parameter
+  std::optional<BackgroundMean> mean;          ///< null: averages do not overlap with computation
   std::vector<int> averagedOver;
   std::vector<char> mine, theirs; ///< parameters of this replica and of its neighbours, in one piece
   size_t stepsAtOnce = 1;

@@ -21,6 +21,10 @@ public:
   /// `transport` connects the ranks, which all train the same; null: there is only one.
   Trainer(const DivisiProgram &code, Manifest manifest, Options options, Transport *transport = nullptr)
       : code(code), manifest(std::move(manifest)), options(std::move(options)), transport(transport) {}
+  ~Trainer() {
+    if (program)
+      program->endReplicas();
+  }
 
   /// Returns the exit code: 0, or 128 plus the number of the signal that ended training early.
   Result<int> run();

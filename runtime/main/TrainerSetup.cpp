@@ -280,6 +280,8 @@ Status Trainer::setUp() {
   if (status.ok() && !resumedFrom) {
     status = startWeights();
     program->beginReplicas();
+  } else if (status.ok() && !options.evalOnly) {
+    status = program->resumeReplicas(point.step);
   }
   if (!status.ok())
     return status;

@@ -25,7 +25,8 @@ ROOT = HERE.parents[1]
 WIDTH, LAYERS, ROWS = 256, 4, 8  # rows of a replica
 FLOPS = 2 * ROWS * WIDTH * WIDTH / 20e-3  # a GEMM takes 20 ms
 INSIDE, ACROSS = (2e-3, 10e6), (5e-3, 2e6)  # latency, bytes/s
-WAYS = {"all-reduce": 0, "driver": 0, "server --servers colocated": 0, "server --servers 1": 1, "server --servers 2": 2, "server --servers 4": 4}
+WAYS = {"all-reduce": 0, "driver": 0, "server --servers colocated": 0, "server --servers 1": 1, "server --servers 2": 2, "server --servers 4": 4,
+        "local --average-every 8": 0, "local --average-every 8 --overlap-average": 0}
 
 
 def write_model(path):

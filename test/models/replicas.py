@@ -39,6 +39,9 @@ LOCAL = [  # inner optimizer, steps from one average to the next, other flags: o
     (ADAMW, 4, {"outer_optimizer": "nesterov"}),
     (ADAMW, 4, {"outer_optimizer": "nesterov", "outer_lr": 0.5, "outer_momentum": 0.8, "average_state": True}),
     (MOMENTUM, 3, {"outer_optimizer": "sgd", "outer_lr": 0.9, "outer_momentum": 0.5}),
+    (MOMENTUM, 3, {"overlap_average": True}),
+    (ADAMW, 1, {"overlap_average": True}),
+    (ADAMW, 4, {"overlap_average": True, "outer_optimizer": "nesterov"}),
 ]
 OTHERS = ["lenet", "gpt_tiny", "moe_tiny", "embedding"]
 
@@ -94,12 +97,10 @@ def local_sgd(weights, gradients_of, batch, run, every, flags, replicas, microba
     outer = flags.get("outer_optimizer")
     rate = flags.get("outer_lr", 0.7 if outer == "nesterov" else 1.0)
     keeps = flags.get("outer_momentum", 0.9 if outer == "nesterov" else 0.0)
-    losses = []
-    for step in range(STEPS):
-        losses.append(local_steps(replicas, weights, states, gradients_of, batch, run, step, microbatches))
-        if (step + 1) % every and step + 1 < STEPS:
-            continue
-        after = mean_of(weights)
+    losses, snapshots = [], None
+
+    def outer_step(after):
+        nonlocal anchor
         if outer:
             for name in after:
                 gradient = anchor[name] - after[name]
@@ -107,6 +108,20 @@ def local_sgd(weights, gradients_of, batch, run, every, flags, replicas, microba
                 direction = gradient + keeps * momentum[name] if outer == "nesterov" else momentum[name]
                 after[name] = anchor[name] - rate * direction
         anchor = after
+        return after
+
+    for step in range(STEPS):
+        losses.append(local_steps(replicas, weights, states, gradients_of, batch, run, step, microbatches))
+        if (step + 1) % every and step + 1 < STEPS:
+            continue
+        if flags.get("overlap_average"):
+            if snapshots:  # the mean of the last ones counts now, and what each replica has added since
+                after = outer_step(mean_of(snapshots))
+                weights = [{n: after[n] + (w[n] - s[n]) for n in w} for w, s in zip(weights, snapshots)]
+            snapshots = [dict(w) for w in weights]
+            if step + 1 < STEPS:
+                continue
+        after = outer_step(mean_of(weights))
         weights = [dict(after) for _ in weights]
         if flags.get("average_state"):
             for name in after:
@@ -352,6 +367,8 @@ REFUSALS = {  # flags: part of the one line
     "--mesh model=2 --sync local --average-every 2": "needs replicas: an axis data",
     "--mesh data=2 --zero 1 --sync local --average-every 2": "leave out --zero",
     "--mesh data=2 --average-every 2": "is for --sync local",
+    "--mesh data=2 --overlap-average": "is for --sync local",
+    "--mesh data=2 --sync local --average-every 2 --overlap-average --average-state": "would come too late",
     "--mesh data=2 --sync local --average-every 2 --outer-lr 1": "is for --outer-optimizer",
     "--mesh data=2 --sync gossip --average-every 2": "is for --sync local",
     "--mesh data=2 --zero 1 --sync driver": "leave out --zero",
@@ -406,7 +423,7 @@ def main():
     for mesh in MESHES:
         for sync, rate in [("local --average-every 3", 0), ("gossip", 0), ("local --average-every 1", 0.1)]:
             tests.append((f"dropout {mesh} {sync}, learning rate {rate}", check_dropout(options.divisi, mesh, sync, rate)))
-    resumed = [(mesh, "--sync local --average-every 4 --outer-optimizer nesterov") for mesh in MESHES]
+    resumed = [(mesh, "--sync local --average-every 4 --outer-optimizer nesterov" + overlap) for mesh in MESHES for overlap in ("", " --overlap-average")]
     for mesh, sync in [*resumed, ("--mesh data=4", "--sync gossip --topology exponential")]:
         tests.append((f"resume {mesh} {sync}", check_resume(options.divisi, mesh, sync)))
     tests += [(f"bytes every {every}", check_bytes(options.divisi, every)) for every in (2, 6)]

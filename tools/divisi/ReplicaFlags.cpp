@@ -51,7 +51,7 @@ bool ReplicaFlags::given(const CLI::App &command) { return command.count(syncFla
 
 std::string ReplicaFlags::first(const CLI::App &command) {
   for (const char *flag : {workersFlag, "--steps", "--compute-ms", averageFlag, stragglerFlag, lossFlag, "--jitter", "--seed",
-                           "--servers", "--max-staleness", "--average-every", "--average-state", "--outer-optimizer",
+                           "--servers", "--max-staleness", "--average-every", "--average-state", "--overlap-average", "--outer-optimizer",
                            "--outer-lr", "--outer-momentum", "--topology", "--asynchronous"})
     if (command.count(flag))
       return flag;

@@ -3,7 +3,7 @@
 using namespace divisi;
 using namespace divisi::tools;
 
-static constexpr const char *everyFlag = "--average-every", *stateFlag = "--average-state", *outerFlag = "--outer-optimizer",
+static constexpr const char *everyFlag = "--average-every", *stateFlag = "--average-state", *overlapFlag = "--overlap-average", *outerFlag = "--outer-optimizer",
                             *rateFlag = "--outer-lr", *momentumFlag = "--outer-momentum", *topologyFlag = "--topology",
                             *serversFlag = "--servers", *stalenessFlag = "--max-staleness",
                             *asynchronousFlag = "--asynchronous";
@@ -21,6 +21,8 @@ void SyncFlags::addTo(CLI::App &command) {
   group->add_option(everyFlag, sync.every, "for --sync local: the number of steps from one average to the next")
       ->check(CLI::Range(1, 1'000'000));
   group->add_flag(stateFlag, sync.averageState, "for --sync local: the optimizer's state is averaged, too");
+  group->add_flag(overlapFlag, sync.overlap,
+                  "for --sync local: the next steps are computed during an average; their changes are added to it when it counts, after the next one");
   group
       ->add_option(outerFlag, outer,
                    "for --sync local: the parameters after an average: the mean (default), or the ones before, updated by sgd or "
@@ -48,7 +50,7 @@ void SyncFlags::addTo(CLI::App &command) {
 }
 
 std::string SyncFlags::first(const CLI::App &command) {
-  for (const char *flag : {"--sync", everyFlag, stateFlag, outerFlag, rateFlag, momentumFlag, topologyFlag, serversFlag, stalenessFlag, asynchronousFlag})
+  for (const char *flag : {"--sync", everyFlag, stateFlag, overlapFlag, outerFlag, rateFlag, momentumFlag, topologyFlag, serversFlag, stalenessFlag, asynchronousFlag})
     if (command.count(flag))
       return flag;
   return "";
@@ -89,7 +91,7 @@ std::string SyncFlags::complete(const CLI::App &command) {
     sync.maxStaleness = most;
   }
   if (sync.mode != dist::Sync::Mode::local)
-    for (const char *flag : {everyFlag, stateFlag, outerFlag, rateFlag, momentumFlag})
+    for (const char *flag : {everyFlag, stateFlag, overlapFlag, outerFlag, rateFlag, momentumFlag})
       if (command.count(flag))
         return std::string(flag) + " is for --sync local";
   if (sync.mode == dist::Sync::Mode::local && !command.count(everyFlag))

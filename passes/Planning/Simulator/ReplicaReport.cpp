@@ -69,7 +69,7 @@ std::string summary(const ReplicaOptions &o) {
     text += ", staleness " +
             (o.sync.maxStaleness ? "up to " + plural(*o.sync.maxStaleness, "batch") : std::string("not bounded"));
   if (o.sync.mode == Mode::local)
-    text += ", averaged every " + plural(o.sync.every, "step");
+    text += ", averaged every " + plural(o.sync.every, "step") + (o.sync.overlap ? " during the next ones" : "");
   if (o.sync.mode == Mode::gossip)
     text += o.sync.asynchronous ? ", asynchronous" : ", " + Sync::nameOf(o.sync.topology).str();
   return text;
@@ -194,7 +194,7 @@ Object pipeline::toJson(const ReplicaSimulation &simulation) {
   else if (o.dedicatedServers() > 0)
     result["servers"] = o.dedicatedServers();
   if (o.sync.mode == Mode::local)
-    result["average_every"] = o.sync.every;
+    result["average_every"] = o.sync.every, result["overlap_average"] = o.sync.overlap;
   if (o.sync.mode == Mode::gossip) {
     result["topology"] = Sync::nameOf(o.sync.topology);
     result["asynchronous"] = o.sync.asynchronous;

@@ -102,14 +102,31 @@ private:
     case Sync::Mode::local:
       return update(worker, worker, batch, 1, [=, this] {
         if ((batch + 1) % o.sync.every == 0 || batch + 1 == o.steps)
-          meet(batch, ReplicaEvent::average, o.average.value_or(o.allReduce),
-               [=, this](int each) { step(each, batch + 1); });
+          average(worker, batch);
         else
           step(worker, batch + 1);
       });
     default:
       return meet(batch, ReplicaEvent::allReduce, o.allReduce, [=, this](int each) { finish(each, batch); });
     }
+  }
+
+  /// With overlap, a worker goes on while the average is in progress, if the one before has ended; the last one is awaited.
+  void average(int worker, int batch) {
+    const bool goesOn = o.sync.overlap && batch + 1 < o.steps;
+    if (o.sync.overlap && averages < batch / o.sync.every)
+      return waiting.push_back({worker, batch});
+    meet(batch, ReplicaEvent::average, o.average.value_or(o.allReduce), [=, this](int each) {
+      if (!goesOn)
+        return step(each, batch + 1);
+      if (each + 1 < o.workers)
+        return;
+      ++averages;
+      for (auto [other, at] : std::exchange(waiting, {}))
+        average(other, at);
+    });
+    if (goesOn)
+      step(worker, batch + 1);
   }
 
   void finish(int worker, int batch) {
@@ -129,7 +146,9 @@ private:
       send(ReplicaEvent::pull, {0, worker, worker, batch}, 1, [=, this] { finish(worker, batch); });
   }
 
-  int arrived = 0; // gradients at the driver
+  int arrived = 0;          // gradients at the driver
+  int64_t averages = 0;     // that have ended
+  std::vector<std::pair<int, int>> waiting; // workers, and their batches, that wait for one
 };
 
 /// A worker waits for its neighbours of the step alone.

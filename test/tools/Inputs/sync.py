@@ -17,6 +17,7 @@ for name, wanted in {
     "server --servers 4": parameters,
     "async-server --servers 1": replicas * parameters,
     "local --average-every 8": summed / 8,
+    "local --average-every 8 --overlap-average": summed / 8,
     "local --average-every 64": summed / 64,
     "gossip --topology ring": 2 * parameters,
     "gossip --topology exponential": parameters,
@@ -31,6 +32,7 @@ exposed = {name: prices[name]["exposed_ms"] for name in prices}
 assert exposed["server --servers 1"] > exposed["server --servers 2"] > exposed["server --servers 4"]
 # An asynchronous worker sees its own messages alone, unless the server's link is busy with the others' for longer.
 assert exposed["async-server --servers 1"] <= exposed["server --servers 1"]
+assert exposed["local --average-every 8 --overlap-average"] <= exposed["local --average-every 8"] * (len(sys.argv) > 2)  # nothing overlaps on CPUs
 for entry in prices.values():  # the computation is the same
     assert abs(entry["step_ms"] - entry["exposed_ms"] - (prices["driver"]["step_ms"] - prices["driver"]["exposed_ms"])) < 1e-9
 if len(sys.argv) > 2:

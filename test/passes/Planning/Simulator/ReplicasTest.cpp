@@ -209,6 +209,19 @@ TEST(Replicas, ABoundByHand) {
   EXPECT_EQ(simulation.stalenessOf(3), 3);
 }
 
+/// Workers go on while an average is in progress, but not beyond the next one, nor the end.
+TEST(Replicas, AveragesDuringTheNextSteps) {
+  ReplicaOptions o = optionsOf(Mode::local, 3, 32, 1);
+  o.sync.every = 8, o.sync.overlap = true, o.average = 5;
+  EXPECT_NEAR(run(o).seconds, 32 + 5, 1e-9); // the last one is awaited
+  o.average = 10; // from 8, 18 and 28 on; the last one from 38
+  EXPECT_NEAR(run(o).seconds, 48, 1e-9);
+  o.steps = 30; // 28 + 6 steps are before 38
+  EXPECT_NEAR(run(o).seconds, 48, 1e-9);
+  o.sync.overlap = false;
+  EXPECT_NEAR(run(o).seconds, 30 + 4 * 10, 1e-9);
+}
+
 TEST(Replicas, LocalStepsWaitAtAverages) {
   ReplicaOptions o = optionsOf(Mode::local, 4, 20, 1);
   o.sync.every = 5;
