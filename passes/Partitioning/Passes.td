@@ -39,8 +39,8 @@ def AccumulateFirstPass : Pass<"accumulate-first", "::mlir::func::FuncOp"> {
 def PrefetchStatePass : Pass<"prefetch-state", "::mlir::func::FuncOp"> {
   let summary = "Gathers shards of state one layer ahead of their use";
   let description = [{
-    Input: partitioned functions. Output: the same, where each dist.all_gather that gathers an argument's shards for one use (`use`)
-    starts earlier, and has the number of its `layer`. In the order of their users, gathers make up layers, none with an argument
+    Input: partitioned functions. Output: the same, where each dist.all_gather that gathers an argument's shards for one use (`use`), or those
+    of what is made of arguments alone (weights in 16 bits), starts earlier, and has the number of its `layer`. In the order of their users, gathers make up layers, none with a value
     twice, until one has `bucket-bytes`, or a sixteenth of all bytes that are gathered. A layer starts before the first use of
     the layer before it, the first one before its own.
   }];

@@ -2,6 +2,8 @@
 #include "passes/Partitioning/Passes.h"
 #include "step/Prefetch.h"
 
+#include "llvm/ADT/SetVector.h"
+
 using namespace mlir;
 
 namespace divisi::partitioning {
@@ -18,9 +20,21 @@ AllGatherOp gatherForUse(Operation *op) {
   return gather && gather->hasAttr(dist::names::use) ? gather : AllGatherOp();
 }
 
-/// The gathers that make a value of the shards of a state, one after the other; none if it is made otherwise, or is not
-/// what the user reads.
-SmallVector<AllGatherOp> gathersOf(AllGatherOp last) {
+/// Whether a value is state, or is made of arguments alone, without other devices. Adds what makes it, in its order.
+bool isLocal(Value value, llvm::SetVector<Operation *> &makers) {
+  Operation *op = value.getDefiningOp();
+  if (!op || makers.contains(op))
+    return true;
+  if (isa_and_present<dist::DistDialect>(op->getDialect()) || op->getNumRegions() > 0 ||
+      !llvm::all_of(op->getOperands(), [&](Value operand) { return isLocal(operand, makers); }))
+    return false;
+  makers.insert(op);
+  return true;
+}
+
+/// The gathers that make a value of the shards of a state, or of what is made of it (weights in 16 bits), one after the other; none if it is made otherwise, or
+/// is not what the user reads.
+SmallVector<AllGatherOp> gathersOf(AllGatherOp last, llvm::SetVector<Operation *> &makers) {
   SmallVector<AllGatherOp> gathers;
   if (last->use_empty() || llvm::any_of(last->getUsers(), [](Operation *user) {
         return isa_and_present<dist::DistDialect>(user->getDialect());
@@ -33,7 +47,7 @@ SmallVector<AllGatherOp> gathersOf(AllGatherOp last) {
     gathers.push_back(gather);
     value = gather.getInput();
   }
-  if (!isa<BlockArgument>(value))
+  if (!isLocal(value, makers))
     return {};
   std::reverse(gathers.begin(), gathers.end());
   return gathers;
@@ -53,17 +67,20 @@ struct PrefetchStatePass : impl::PrefetchStatePassBase<PrefetchStatePass> {
     }
     struct Fetch {
       SmallVector<AllGatherOp> gathers;
+      llvm::SetVector<Operation *> makers; // of the shard
       int64_t user;
     };
     std::vector<Fetch> fetches;
     for (Operation *op : ops)
-      if (AllGatherOp last = gatherForUse(op))
-        if (SmallVector<AllGatherOp> gathers = gathersOf(last); !gathers.empty()) {
+      if (AllGatherOp last = gatherForUse(op)) {
+        llvm::SetVector<Operation *> makers;
+        if (SmallVector<AllGatherOp> gathers = gathersOf(last, makers); !gathers.empty()) {
           int64_t first = ops.size();
           for (Operation *user : last->getUsers())
             first = std::min(first, positions.lookup(user));
-          fetches.push_back({std::move(gathers), first});
+          fetches.push_back({std::move(gathers), std::move(makers), first});
         }
+      }
     llvm::stable_sort(fetches, [](const Fetch &a, const Fetch &b) { return a.user < b.user; });
     auto bytesOf = [](const Fetch &fetch) -> int64_t {
       return graph::bytesOf(AllGatherOp(fetch.gathers.back()).getType());
@@ -73,12 +90,17 @@ struct PrefetchStatePass : impl::PrefetchStatePassBase<PrefetchStatePass> {
       all += bytesOf(fetch);
     step::Prefetch rule(bucketBytes);
     rule.begin(all);
+    llvm::DenseMap<Value, int64_t> states;
     for (Fetch &fetch : fetches) {
-      auto state = cast<BlockArgument>(fetch.gathers.front().getInput());
-      const int layer = rule.add({(int64_t)state.getArgNumber(), fetch.user, bytesOf(fetch)});
+      const int64_t state = states.try_emplace(fetch.gathers.front().getInput(), states.size()).first->second;
+      const int layer = rule.add({state, fetch.user, bytesOf(fetch)});
+      Operation *start = ops[rule.startOf(layer)];
+      for (Operation *maker : fetch.makers)
+        if (start->isBeforeInBlock(maker))
+          maker->moveBefore(start);
       for (AllGatherOp gather : fetch.gathers) {
         gather->setAttr(dist::names::layer, Builder(gather).getI64IntegerAttr(layer));
-        gather->moveBefore(ops[rule.startOf(layer)]);
+        gather->moveBefore(start);
       }
     }
   }

@@ -158,9 +158,9 @@ private:
     return sum;
   }
 
-  /// Whether the reshard gathers shards of state.
+  /// Whether the reshard gathers shards of state, or of what is made of parameters alone, such as weights in 16 bits.
   bool gathersState(int tensor, const Sharding &to) const {
-    if (!problem.tensors[tensor].named() || !to.pending.empty())
+    if (!(problem.tensors[tensor].named() || problem.tensors[tensor].weight) || !to.pending.empty())
       return false;
     const Sharding &from = sharding(tensor);
     for (size_t a = 0; a < mesh.axes.size(); ++a)

@@ -37,14 +37,15 @@ public:
         if (version.source < 0 && enters[version.tensor])
           follow(v, nodes);
     }
+    for (auto [number, op] : llvm::enumerate(problem.ops))
+      if (op.forward == evaluation)
+        for (int t : op.results)
+          makerOf[t] = number;
     for (int op = 0; op < (int)problem.ops.size(); ++op)
       if (problem.ops[op].forward == evaluation) {
         if (local)
           communicate(op, nodes);
-        nodes.push_back({op});
-        if (local)
-          for (int t : problem.ops[op].results)
-            follow(local->all.produced[t], nodes);
+        make(op, nodes);
       }
     if (local && local->collectives.anyCombined())
       sort(nodes);
@@ -67,11 +68,32 @@ private:
     int bucket = -1;
   };
 
+  /// The operation, and what is resharded behind it, unless they are there.
+  void make(int op, std::vector<Node> &nodes) {
+    if (!made.insert(op).second)
+      return;
+    nodes.push_back({op});
+    if (local)
+      for (int t : problem.ops[op].results)
+        follow(local->all.produced[t], nodes);
+  }
+  /// What makes a value that is gathered ahead of its use.
+  void makeAhead(int tensor, std::vector<Node> &nodes) {
+    auto maker = makerOf.find(tensor);
+    if (maker == makerOf.end() || made.count(maker->second))
+      return;
+    for (int operand : problem.ops[maker->second].operands)
+      makeAhead(operand, nodes);
+    make(maker->second, nodes);
+  }
+
   /// What communicates before an operation, for it.
   void communicate(int op, std::vector<Node> &nodes) {
     auto fetches = local->collectives.fetches();
-    for (; fetched < fetches.size() && fetches[fetched].start <= op; ++fetched)
+    for (; fetched < fetches.size() && fetches[fetched].start <= op; ++fetched) {
+      makeAhead(local->all.versions[fetches[fetched].version].tensor, nodes);
       reshard(fetches[fetched].version, nodes);
+    }
     for (int version : local->all.operands[op])
       if (local->all.versions[version].user == op)
         reshard(version, nodes);
@@ -292,6 +314,8 @@ private:
   std::map<int, int> between;                       // by version: the value after the last step
   std::map<int, Shape> shapes;                      // of it
   size_t fetched = 0;
+  std::map<int, int> makerOf; // by tensor: the operation
+  std::set<int> made;         // operations
 };
 } // namespace
 

@@ -93,10 +93,10 @@ std::vector<ReshardStep> StepCollectives::stepsOf(int version) const {
                                  : entry.sharding);
 }
 
-/// Whether a version is gathered of an argument's shards for one use, and in no other way.
+/// Whether a version is gathered, for one use, of shards of state or of what is made of parameters alone, and in no other way.
 bool StepCollectives::isFetched(int version) const {
   const auto &entry = all.versions[version];
-  if (entry.user < 0 || entry.source < 0 || !needed[version] || groups.maker[entry.tensor] >= 0 ||
+  if (entry.user < 0 || entry.source < 0 || !needed[version] || (groups.maker[entry.tensor] >= 0 && !problem.tensors[entry.tensor].weight) ||
       all.versions[entry.source].source >= 0)
     return false;
   std::vector<ReshardStep> steps = stepsOf(version);
