@@ -10,8 +10,8 @@ using namespace divisi;
 using namespace divisi::compiler;
 using namespace divisi::planning;
 
-/// Numbers of steps from one average to the next that are shown.
-static constexpr int64_t averages[] = {8, 64};
+/// Numbers of steps from one average to the next that are shown, and whether it overlaps with computation.
+static constexpr std::pair<int64_t, bool> averages[] = {{8, false}, {8, true}, {64, false}};
 
 /// The flags of --sync; those that have their default values are left out.
 static std::string flagsOf(const dist::Sync &sync) {
@@ -181,14 +181,12 @@ std::vector<SyncPrice> compiler::priceSync(const Candidate &plan, const Problem 
   }
   ways.emplace_back().mode = dist::Sync::Mode::asyncServer;
   ways.back().servers = 1;
-  for (int64_t every : averages) {
+  for (auto [every, overlap] : averages) {
     dist::Sync &way = ways.emplace_back();
     way.mode = dist::Sync::Mode::local;
     way.every = every;
+    way.overlap = overlap;
   }
-  dist::Sync overlapped = *(ways.end() - std::size(averages));
-  overlapped.overlap = true;
-  ways.insert(ways.end() - std::size(averages) + 1, overlapped);
   for (auto topology : {dist::Sync::Topology::ring, dist::Sync::Topology::exponential, dist::Sync::Topology::pairs}) {
     dist::Sync &way = ways.emplace_back();
     way.mode = dist::Sync::Mode::gossip;

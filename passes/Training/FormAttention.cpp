@@ -51,7 +51,7 @@ bool dependsOnParameters(Value value, llvm::DenseSet<Value> &seen) {
     return false;
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    return function.getArgAttr(argument.getArgNumber(), names::state) != nullptr;
+    return function.getArgAttr(argument.getArgNumber(), names::parameter) && !function.getArgAttr(argument.getArgNumber(), names::frozen);
   }
   return llvm::any_of(value.getDefiningOp()->getOperands(),
                       [&](Value operand) { return dependsOnParameters(operand, seen); });

@@ -1,4 +1,5 @@
 #include "runtime/checkpoint/CheckpointSaver.h"
+#include "runtime/core/BlockSignals.h"
 #include "runtime/checkpoint/Safetensors.h"
 #include "runtime/checkpoint/Shards.h"
 #include "runtime/comm/Communicator.h"
@@ -7,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <csignal>
 #include <cstring>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -109,9 +109,7 @@ void CheckpointSaver::work(const std::function<Status()> &job, bool yields) {
   done.store(false, std::memory_order_relaxed);
   thread = std::thread([this, job, yields] {
     // Signals are handled by the main thread; they must not interrupt a sync.
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    blockSignals();
     if (yields) // training has priority
       setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
     try {

@@ -225,7 +225,7 @@ private:
   std::vector<Transfer> posted;
   std::vector<Scratch> copies; ///< memory for copies of data
   bool ends = false;
-  int64_t started = 0;
+  std::atomic<int64_t> started = 0; ///< only the compute thread changes it
   std::atomic<int64_t> completed = 0;
   CommUsage usage;
   Recorder *recorder = nullptr;

@@ -1,6 +1,7 @@
 #include "runtime/main/AsynchronousGossip.h"
+#include "runtime/core/BlockSignals.h"
+#include "runtime/main/Tags.h"
 
-#include <csignal>
 #include <cstring>
 #include <random>
 #include <set>
@@ -29,7 +30,7 @@ AsynchronousGossip::AsynchronousGossip(const Manifest &manifest, const Arena &ar
                                        DeviceCopies device)
     : manifest(manifest), arena(arena), ranks(ranks), averaged(std::move(averaged)), device(std::move(device)), own(manifest.mesh.index(manifest.rank, manifest.sync->axis)),
       count(manifest.mesh.axes()[static_cast<size_t>(manifest.sync->axis)].size), leaders(leadersOf(manifest.mesh, manifest.sync->axis)),
-      team(ranksOf(manifest.mesh, manifest.sync->axis, own)), sameOrder(ranks, team, eventTag) {
+      team(ranksOf(manifest.mesh, manifest.sync->axis, own)), sameOrder(ranks, team, gossipTags::event) {
   size_t bytes = 0;
   for (const State *state : this->averaged)
     bytes += static_cast<size_t>(state->bytes);
@@ -98,7 +99,7 @@ Status AsynchronousGossip::sayEnd() {
   last[0] = 1;
   std::vector<std::unique_ptr<Message>> sent;
   for (int64_t neighbour : neighbours())
-    sent.push_back(ranks.post(manifest.workerRank(neighbour), askTag, last.data(), last.size()));
+    sent.push_back(ranks.post(manifest.workerRank(neighbour), gossipTags::ask, last.data(), last.size()));
   return ranks.waitUntil([&] { return std::all_of(sent.begin(), sent.end(), [](const auto &one) { return one->poll(); }); });
 }
 
@@ -123,7 +124,7 @@ Status AsynchronousGossip::average(const Share &share) {
   const int peer = manifest.workerRank(with);
   std::vector<char> reply(live.size() + sizeof(int64_t)), question(sizeof(int64_t)); // zeros: not the end
   question.insert(question.end(), live.begin(), live.end());
-  std::unique_ptr<Message> asked = ranks.post(peer, askTag, question.data(), question.size()), answered = ranks.accept(peer, answerTag, reply.data(), reply.size());
+  std::unique_ptr<Message> asked = ranks.post(peer, gossipTags::ask, question.data(), question.size()), answered = ranks.accept(peer, gossipTags::answer, reply.data(), reply.size());
   if (Status status = ranks.waitUntil([&] { return asked->poll() && answered->poll(); }); !status.ok())
     return status;
   if (answered->isLost())
@@ -133,7 +134,7 @@ Status AsynchronousGossip::average(const Share &share) {
   return {};
 }
 
-void AsynchronousGossip::listen(Asker &asker) { asker.asked = ranks.accept(asker.rank, askTag, asker.theirs.data(), asker.theirs.size()); }
+void AsynchronousGossip::listen(Asker &asker) { asker.asked = ranks.accept(asker.rank, gossipTags::ask, asker.theirs.data(), asker.theirs.size()); }
 
 bool AsynchronousGossip::hasAsked(Asker &asker) {
   if (asker.answered && !asker.answered->poll())
@@ -160,7 +161,7 @@ void AsynchronousGossip::reply(Asker &asker) {
   events.push_back({Event::Average, events.empty() ? first : events.back().batch, 0, asker.replica, -1});
   std::memcpy(asker.reply.data(), &number, sizeof(number));
   std::memcpy(asker.reply.data() + sizeof(number), live.data(), live.size());
-  asker.answered = ranks.post(asker.rank, answerTag, asker.reply.data(), asker.reply.size());
+  asker.answered = ranks.post(asker.rank, gossipTags::answer, asker.reply.data(), asker.reply.size());
   listen(asker);
 }
 
@@ -243,12 +244,12 @@ Status AsynchronousGossip::dealToOthers() {
   auto listen = [&](int64_t replica) {
     Peer &peer = peers[static_cast<size_t>(replica)];
     peer.said.resize(helloBytes());
-    peer.hello = ranks.accept(leader(replica), helloTag, peer.said.data(), peer.said.size());
+    peer.hello = ranks.accept(leader(replica), gossipTags::hello, peer.said.data(), peer.said.size());
   };
   auto tell = [&](int64_t replica, const Order &order) {
     Peer &peer = peers[static_cast<size_t>(replica)];
     peer.told = order;
-    peer.order = ranks.post(leader(replica), orderTag, &peer.told, sizeof(Order));
+    peer.order = ranks.post(leader(replica), gossipTags::order, &peer.told, sizeof(Order));
     peer.waits = false;
     peer.isBusy = order.batch >= 0;
     peer.ended = !peer.isBusy;
@@ -309,7 +310,7 @@ Status AsynchronousGossip::collect(Hello &hello, std::vector<double> &results) {
   std::set<int64_t> stages = {manifest.stageOf(team.front())};
   for (size_t i = 1; i < team.size(); ++i) {
     std::vector<char> said(helloBytes());
-    std::unique_ptr<Message> message = ranks.accept(team[i], helloTag, said.data(), said.size());
+    std::unique_ptr<Message> message = ranks.accept(team[i], gossipTags::hello, said.data(), said.size());
     if (Status status = ranks.waitUntil([&] { return message->poll(); }); !status.ok())
       return status;
     auto [others, theirs] = unpacked(said);
@@ -334,9 +335,9 @@ Result<AsynchronousGossip::Order> AsynchronousGossip::dealt(const Hello &hello, 
   }
   std::vector<char> said = packed(hello, results);
   const int from = leads() ? 0 : team.front();
-  std::unique_ptr<Message> told = ranks.accept(from, orderTag, &order, sizeof(order)), asks;
+  std::unique_ptr<Message> told = ranks.accept(from, gossipTags::order, &order, sizeof(order)), asks;
   if (leads() || hello.batch >= 0)
-    asks = ranks.post(from, helloTag, said.data(), said.size());
+    asks = ranks.post(from, gossipTags::hello, said.data(), said.size());
   Status status = ranks.waitUntil([&] { return told->poll() && (!asks || asks->poll()); });
   return status.ok() ? Result(order) : status;
 }
@@ -347,7 +348,7 @@ Result<AsynchronousGossip::Order> AsynchronousGossip::next(const Hello &hello, c
     return order;
   std::vector<std::unique_ptr<Message>> sent;
   for (size_t i = 1; i < team.size(); ++i)
-    sent.push_back(ranks.post(team[i], orderTag, &*order, sizeof(Order)));
+    sent.push_back(ranks.post(team[i], gossipTags::order, &*order, sizeof(Order)));
   Status status = ranks.waitUntil([&] { return std::all_of(sent.begin(), sent.end(), [](const auto &one) { return one->poll(); }); });
   return status.ok() ? order : status;
 }
@@ -427,9 +428,7 @@ Result<FreeRun> AsynchronousGossip::run(int64_t from, int64_t end, const FreeWor
     }
   };
   std::thread helper([&] {
-    sigset_t all; // signals are for the thread that computes
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    blockSignals();
     others = safely([&] { return ranks.rank() == 0 ? dealToOthers() : isActive() || leads() ? answer() : follow(); });
     if (!others.ok())
       ranks.fail(ranks.located(others));

@@ -43,7 +43,6 @@ private:
   struct Order {
     int64_t batch, share; ///< batch < 0: the run has ended
   };
-  static constexpr int eventTag = 4, helloTag = 5, orderTag = 6, askTag = 7, answerTag = 8;
   /// What the first rank of an answering replica tells the others: the number of the asker with which to average, or this.
   static constexpr int64_t ownEvent = -1, noMore = -2;
 

@@ -1,7 +1,7 @@
 #include "runtime/main/BackgroundMean.h"
+#include "runtime/core/BlockSignals.h"
 
 #include <algorithm>
-#include <csignal>
 
 using namespace divisi::runtime;
 
@@ -10,15 +10,15 @@ Status BackgroundMean::start(Numbers mine) {
   done = {};
   try {
     thread = std::thread([this] {
-      sigset_t all; // signals are for the thread that computes
-      sigfillset(&all);
-      pthread_sigmask(SIG_BLOCK, &all, nullptr);
+      blockSignals();
       try {
         done = run();
       } catch (const std::bad_alloc &) {
         done = failure("out of memory");
+      } catch (const std::exception &error) {
+        done = failure(error.what());
       }
-      if (!done.ok() && !isLeft)
+      if (!done.ok())
         ranks.fail(ranks.located(done));
     });
   } catch (const std::system_error &) {
@@ -54,7 +54,7 @@ template <typename Number> Status BackgroundMean::run(std::vector<Number> &value
       coming = ranks.accept(before, tag, theirs.data(), size * sizeof(Number));
     if (sentSize > 0)
       going = ranks.post(next, tag, values.data() + begin(sent), sentSize * sizeof(Number));
-    if (Status status = ranks.waitUntil([&] { return isLeft || ((!coming || coming->poll()) && (!going || going->poll())); }); !status.ok() || isLeft)
+    if (Status status = ranks.waitUntil([&] { return (!coming || coming->poll()) && (!going || going->poll()); }); !status.ok())
       return status;
     Number *place = values.data() + begin(received);
     for (size_t i = 0; i < size; ++i)

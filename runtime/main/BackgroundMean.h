@@ -14,9 +14,8 @@ class BackgroundMean {
 public:
   /// `members` are the ranks in the order of the ring; messages have this tag (Communicator::post). The communicator must outlive the object.
   BackgroundMean(Communicator &ranks, std::vector<int> members, int tag) : ranks(ranks), members(std::move(members)), tag(tag) {}
-  /// Leaves unfinished what was started.
+  /// Waits for what was started, as all members do: its messages must not be left under way. If the run has failed, so have the waits.
   ~BackgroundMean() {
-    isLeft = true;
     if (thread.joinable())
       thread.join();
   }
@@ -39,7 +38,6 @@ private:
   Communicator &ranks;
   const std::vector<int> members;
   const int tag;
-  std::atomic<bool> isLeft = false;
   Numbers numbers;
   Status done;
   std::thread thread;

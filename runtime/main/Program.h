@@ -92,7 +92,7 @@ public:
       replicas->begin();
   }
   Status resumeReplicas(int64_t step) { return replicas ? replicas->goOn(step) : Status(); }
-  /// Leaves unfinished what replicas have begun together; they do not meet any more.
+  /// Waits for what replicas have begun together; they do not meet any more.
   void endReplicas() { replicas.reset(); }
   /// Whether such replicas leave each other alone between two averages: results then come with `nextResults`, after the
   /// next one.

@@ -1,4 +1,5 @@
 #include "runtime/main/Replicas.h"
+#include "runtime/main/Tags.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,8 +11,6 @@ namespace {
 constexpr size_t bucketBytes = size_t(4) << 20;
 /// The results of at most this number of steps, too.
 constexpr size_t mostStepsAtOnce = 16;
-/// Of the messages of an average that overlaps with computation; others of replicas have none then.
-constexpr int meanTag = 1;
 
 template <typename Number> Number *as(char *place) { return reinterpret_cast<Number *>(place); }
 template <typename Number> const char *as(const char *place) { return place; } // may not be aligned
@@ -31,6 +30,8 @@ Replicas::Replicas(const Manifest &manifest, const Arena &arena, Communicator &r
       nextId(manifest.collectives.empty() ? 0 : manifest.collectives.rbegin()->first + 1) {
   std::vector<const State *> noParameters;
   for (const State &state : manifest.state) {
+    if (state.here && state.role == Role::Moment)
+      places[state.name] = arena.at(state);
     if (!state.apart || !state.here || (state.role == Role::Moment && !sync.averageState && !state.average) || state.name.ends_with(snapshotSuffix))
       continue;
     averaged.push_back(&state);
@@ -41,7 +42,7 @@ Replicas::Replicas(const Manifest &manifest, const Arena &arena, Communicator &r
   if (sync.overlaps) {
     others = reductionsOf(noParameters);
     const std::vector<int64_t> axes = {sync.axis};
-    mean.emplace(ranks, manifest.mesh.group(manifest.rank, axes), meanTag);
+    mean.emplace(ranks, manifest.mesh.group(manifest.rank, axes), localTags::mean);
   }
   stepsAtOnce = meetSeldom() ? std::min<size_t>(static_cast<size_t>(sync.every), mostStepsAtOnce) : 1;
   numbers.resize(stepsAtOnce * manifest.results.size());
@@ -104,17 +105,10 @@ Status Replicas::run(const std::vector<Reduction> &all) {
 }
 
 void Replicas::begin() {
-  for (const State &state : manifest.state)
-    if (state.here && state.role == Role::Moment && (state.name == concat(state.of, anchorSuffix) || state.name == concat(state.of, snapshotSuffix))) {
-      auto of = std::find_if(manifest.state.begin(), manifest.state.end(), [&](const State &s) { return s.name == state.of; });
-      withElements(state, [](int64_t count, auto *to, auto *from) { std::copy(from, from + count, to); }, arena.at(state),
-                   arena.at(*of));
-    }
-}
-
-char *Replicas::stateOf(const State &parameter, std::string_view suffix) const {
-  const std::string name = concat(parameter.name, suffix);
-  return arena.at(*std::find_if(manifest.state.begin(), manifest.state.end(), [&](const State &s) { return s.name == name; }));
+  for (const State *state : averaged)
+    for (std::string_view suffix : {anchorSuffix, snapshotSuffix})
+      if (auto place = places.find(concat(state->name, suffix)); state->role == Role::Parameter && place != places.end())
+        std::memcpy(place->second, arena.at(*state), static_cast<size_t>(state->bytes));
 }
 
 template <typename Body> void Replicas::forEachParameter(BackgroundMean::Numbers &all, const Body &body) {
@@ -163,7 +157,17 @@ Status Replicas::endMean() {
   return {};
 }
 
-Status Replicas::goOn(int64_t step) { return mean && step >= sync.every ? beginMean() : Status(); }
+Status Replicas::goOn(int64_t step) {
+  if (!mean || step < sync.every)
+    return {};
+  // After the last average of a run, none is in progress: all replicas have what the outer step made of it.
+  bool isApart = sync.outer == Sync::Outer::Mean;
+  for (const State *state : averaged)
+    if (state->role == Role::Parameter && !isApart)
+      isApart = std::memcmp(arena.at(*state), stateOf(*state, anchorSuffix), static_cast<size_t>(state->bytes)) != 0;
+  Result<int64_t> any = ranks.maximum(isApart);
+  return any.ok() && *any ? beginMean() : any.status();
+}
 
 Status Replicas::meet(int64_t step, bool last) {
   if (sync.gossip && !last)

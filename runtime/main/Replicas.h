@@ -17,7 +17,7 @@ public:
 
   /// The state of averages before the first step: the parameters are in the arena.
   void begin();
-  /// The same of a run that goes on after a step: an average that overlaps with computation is in progress again.
+  /// The same of a run that goes on after a step: an average that overlaps with computation is in progress again. All ranks call it.
   Status goOn(int64_t step);
   /// Whether replicas meet after a step; `last`: it is the last one, after which all have the same parameters.
   bool meetAfter(int64_t step, bool last) const { return last || (sync.gossip ? !sync.asynchronous : step % sync.every == 0); }
@@ -58,7 +58,7 @@ private:
   Status endMean();
   /// Calls body with each parameter and the numbers of `all` that are its own.
   template <typename Body> void forEachParameter(BackgroundMean::Numbers &all, const Body &body);
-  char *stateOf(const State &parameter, std::string_view suffix) const;
+  char *stateOf(const State &parameter, std::string_view suffix) const { return places.at(concat(parameter.name, suffix)); }
   /// If ranks may be lost: the mean of those that are left, and of their results, by way of the first one.
   Status averageByFirst();
   Status combineByFirst(std::vector<std::vector<double>> &steps);
@@ -77,6 +77,7 @@ private:
   const double share; ///< of a replica: 1 over their number
   int64_t nextId = 0;
   std::vector<const State *> averaged; ///< on this rank
+  std::map<std::string, char *> places; ///< in the arena, of what averages add to each parameter
   std::vector<Reduction> sums, results, worst; ///< the last two of `stepsAtOnce` steps
   std::vector<Reduction> others;               ///< the sums of what is no parameter
   std::optional<BackgroundMean> mean;          ///< null: averages do not overlap with computation

@@ -1,5 +1,6 @@
 #include "runtime/main/ServedStep.h"
 #include "runtime/comm/Reduce.h"
+#include "runtime/main/Tags.h"
 
 #include <algorithm>
 #include <cstring>
@@ -92,7 +93,7 @@ Status ServedStep::work(const FreeWork &work) {
   std::vector<std::vector<char>> pulled(static_cast<size_t>(count));
   for (;;) {
     Order order{};
-    if (Status status = receive(leader(), orderTag, &order, sizeof(order)); !status.ok())
+    if (Status status = receive(leader(), servedTags::order, &order, sizeof(order)); !status.ok())
       return status;
     const bool last = order.kind == Order::End;
     std::vector<std::unique_ptr<Message>> coming; // in any order
@@ -100,7 +101,7 @@ Status ServedStep::work(const FreeWork &work) {
       std::vector<char> &bytes = pulled[static_cast<size_t>(number)];
       bytes.resize(sizeOf(renewedBy(number, own(), last)));
       if (!bytes.empty())
-        coming.push_back(ranks.accept(manifest.serverRank(number), pullTag, bytes.data(), bytes.size()));
+        coming.push_back(ranks.accept(manifest.serverRank(number), servedTags::pull, bytes.data(), bytes.size()));
     }
     if (Status status = finish(coming); !status.ok())
       return status;
@@ -118,14 +119,14 @@ Status ServedStep::work(const FreeWork &work) {
     Hello hello{order.batch, order.share, order.version, work.isAskedToStop()};
     std::vector<std::unique_ptr<Message>> sent; // of both: destroyed before them
     if (manifest.serverRank(0) == leader())
-      sent.push_back(ranks.post(leader(), helloTag, &hello, sizeof(hello)));
+      sent.push_back(ranks.post(leader(), servedTags::hello, &hello, sizeof(hello)));
     for (int64_t i = 0; i < count; ++i) { // workers begin with different ones, so that links are evenly busy
       const int64_t number = (own() + i) % count;
       std::vector<char> &bytes = pushes[static_cast<size_t>(number)];
       if (Status status = gather(ofServer(number).pushed, bytes); !status.ok())
         return status;
       if (!bytes.empty())
-        sent.push_back(ranks.post(manifest.serverRank(number), pushTag, bytes.data(), bytes.size()));
+        sent.push_back(ranks.post(manifest.serverRank(number), servedTags::push, bytes.data(), bytes.size()));
     }
     if (Status status = finish(sent); !status.ok())
       return status;
@@ -148,7 +149,7 @@ Status ServedStep::hand(int64_t worker, bool last) {
   int to = manifest.workerRank(worker);
   if (Status status = gather(renewedBy(*manifest.server, worker, last), peer.sent); !status.ok())
     return status;
-  peer.pull = peer.sent.empty() ? nullptr : ranks.post(to, pullTag, peer.sent.data(), peer.sent.size());
+  peer.pull = peer.sent.empty() ? nullptr : ranks.post(to, servedTags::pull, peer.sent.data(), peer.sent.size());
   peer.push.reset();
   peer.greeting.reset();
   peer.isBusy = !last;
@@ -157,9 +158,9 @@ Status ServedStep::hand(int64_t worker, bool last) {
   if (last)
     return {};
   if (manifest.processRank == leader())
-    peer.greeting = ranks.accept(to, helloTag, &peer.hello, sizeof(peer.hello));
+    peer.greeting = ranks.accept(to, servedTags::hello, &peer.hello, sizeof(peer.hello));
   if (!peer.pushed.empty())
-    peer.push = ranks.accept(to, pushTag, peer.pushed.data(), peer.pushed.size());
+    peer.push = ranks.accept(to, servedTags::push, peer.pushed.data(), peer.pushed.size());
   return {};
 }
 
@@ -197,13 +198,13 @@ Result<std::vector<double>> ServedStep::collect(std::vector<double> results) {
   if (*manifest.server != 0 || manifest.rank != manifest.firstOf(manifest.stageOf(manifest.rank)) || bytes == 0)
     return results;
   if (manifest.processRank != leader()) {
-    std::unique_ptr<Message> message = ranks.post(leader(), resultTag, results.data(), bytes);
+    std::unique_ptr<Message> message = ranks.post(leader(), servedTags::result, results.data(), bytes);
     Status status = ranks.waitUntil([&] { return message->poll(); });
     return status.ok() ? Result(std::move(results)) : status;
   }
   std::vector<double> theirs(results.size());
   for (int64_t stage = 1; stage < manifest.stages(); ++stage) {
-    if (Status status = receive(manifest.serverRank(0, manifest.firstOf(stage)), resultTag, theirs.data(), bytes);
+    if (Status status = receive(manifest.serverRank(0, manifest.firstOf(stage)), servedTags::result, theirs.data(), bytes);
         !status.ok())
       return status;
     for (size_t i = 0; i < results.size(); ++i)
@@ -214,7 +215,7 @@ Result<std::vector<double>> ServedStep::collect(std::vector<double> results) {
 }
 
 Status ServedStep::command(int to, const Order &order) {
-  std::unique_ptr<Message> message = ranks.post(to, orderTag, &order, sizeof(order));
+  std::unique_ptr<Message> message = ranks.post(to, servedTags::order, &order, sizeof(order));
   return ranks.waitUntil([&] { return message->poll(); });
 }
 
@@ -225,7 +226,7 @@ size_t ServedStep::takeNotes() {
       if (note.worker >= 0)
         ++peers[static_cast<size_t>(note.worker)].confirmed;
       forgotten += note.worker == Note::forgotten;
-      note.message = note.worker == Note::end ? nullptr : ranks.accept(note.rank, noteTag, &note.worker, sizeof(note.worker));
+      note.message = note.worker == Note::end ? nullptr : ranks.accept(note.rank, servedTags::note, &note.worker, sizeof(note.worker));
     }
   return forgotten;
 }
@@ -283,7 +284,7 @@ Status ServedStep::tellWorkers(const std::vector<Order> &orders) {
 Status ServedStep::follow(const FreeWork &work) {
   for (int64_t ended = 0; ended < workers();) {
     Order order{};
-    std::unique_ptr<Message> told = ranks.accept(leader(), orderTag, &order, sizeof(order));
+    std::unique_ptr<Message> told = ranks.accept(leader(), servedTags::order, &order, sizeof(order));
     Note &note = notes.front();
     Status waited = ranks.waitUntil([&] {
       for (size_t worker = 0; confirms() && worker < peers.size(); ++worker) {
@@ -292,7 +293,7 @@ Status ServedStep::follow(const FreeWork &work) {
           continue;
         peer.isConfirmed = true;
         note.worker = static_cast<int64_t>(worker);
-        note.message = ranks.post(leader(), noteTag, &note.worker, sizeof(note.worker));
+        note.message = ranks.post(leader(), servedTags::note, &note.worker, sizeof(note.worker));
       }
       return told->poll();
     });
@@ -317,7 +318,7 @@ Status ServedStep::say(Note &note, int64_t what) {
   if (Status status = ranks.waitUntil([&] { return !note.message || note.message->poll(); }); !status.ok())
     return status;
   note.worker = what;
-  note.message = ranks.post(leader(), noteTag, &note.worker, sizeof(note.worker));
+  note.message = ranks.post(leader(), servedTags::note, &note.worker, sizeof(note.worker));
   return {};
 }
 
@@ -414,7 +415,7 @@ Result<FreeRun> ServedStep::run(int64_t begin, int64_t end, const FreeWork &work
     notes.emplace_back().rank = rank;
   for (Note &note : notes)
     if (leads)
-      note.message = ranks.accept(note.rank, noteTag, &note.worker, sizeof(note.worker));
+      note.message = ranks.accept(note.rank, servedTags::note, &note.worker, sizeof(note.worker));
   if (!manifest.server) {
     status = this->work(work);
   } else if (manifest.processRank != leader()) {

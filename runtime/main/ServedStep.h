@@ -36,7 +36,6 @@ private:
   struct Piece {
     int64_t offset, bytes;
   };
-  static constexpr int helloTag = 1, orderTag = 2, pushTag = 3, pullTag = 4, noteTag = 5, resultTag = 6;
 
   int leader() const { return static_cast<int>(manifest.mesh.size()); }
   int64_t workers() const { return manifest.mesh.axes()[static_cast<size_t>(servers.axis)].size; }
@@ -60,7 +59,7 @@ private:
   Status hand(int64_t worker, bool last);
   /// Updates by what a worker has pushed; -1: what all have. Returns the results: on the first server's first rank those of all stages.
   Result<std::vector<double>> update(int64_t worker, int64_t batch, const FreeWork &work);
-  /// Adds to the results of this rank, on the first server's first rank, those of the same server's other ranks (resultTag).
+  /// Adds to the results of this rank, on the first server's first rank, those of the same server's other ranks (servedTags::result).
   Result<std::vector<double>> collect(std::vector<double> results);
   /// Adds what a worker has pushed to what is in the arena.
   void add(int64_t worker) const;

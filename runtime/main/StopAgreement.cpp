@@ -1,4 +1,5 @@
 #include "runtime/main/StopAgreement.h"
+#include "runtime/main/Tags.h"
 
 #include <algorithm>
 
@@ -13,8 +14,8 @@ StopAgreement::StopAgreement(Communicator &ranks) : ranks(ranks) {
 void StopAgreement::say(Other &other, int64_t number) {
   const bool asks = ranks.rank() != 0;
   other.said = number;
-  other.going = ranks.post(other.rank, asks ? askTag : answerTag, &other.said, sizeof(other.said));
-  other.coming = ranks.accept(other.rank, asks ? answerTag : askTag, &other.heard, sizeof(other.heard));
+  other.going = ranks.post(other.rank, asks ? localTags::ask : localTags::answer, &other.said, sizeof(other.said));
+  other.coming = ranks.accept(other.rank, asks ? localTags::answer : localTags::ask, &other.heard, sizeof(other.heard));
 }
 
 Result<int64_t> StopAgreement::hear() {

@@ -19,7 +19,6 @@ public:
   Status end();
 
 private:
-  static constexpr int askTag = 1, answerTag = 2;
   /// The messages that are on their way between this rank and another one: rank 0, or of rank 0 any.
   struct Other {
     int rank = 0;

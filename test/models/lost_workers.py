@@ -26,11 +26,13 @@ from optimizer_rules import RULES
 from optimizers import BATCH, CASE, TANH, differentiate, flags_of, read_weights, write_smooth
 from replicas import SGD, data_flags
 from servers import replay
+from shared_models import Mlp
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "execute"))
 from ranks import ranks_of  # noqa: E402
 
 WORKERS, WITHIN, TOLERANCE = 4, 10, 2e-5
+MODEL = Mlp(smooth=True)
 PLAIN, SLOW = ("sgd", {"lr": 0.01}, [], {}), ("sgd", {"lr": 0.01, "momentum": 0.9}, [], {})  # so that rounding does not grow with the steps
 
 
@@ -120,7 +122,7 @@ def check_asynchronous(divisi, data, number, seed, run, servers, staleness, join
         victims = draw.sample(range(1, WORKERS), 1 if joins else draw.randint(1, 2))
         job = Lost(divisi, work, draw, steps, victims, joins=joins)
         log = [row for row in job.rows if "update" in row]
-        losses, weights = replay(log, read_weights(work / "p.safetensors"), data, run, WORKERS)
+        losses, weights = replay(log, read_weights(work / "p.safetensors"), MODEL.gradients(divisi, work), BATCH, run, WORKERS)
         once = len(log) == steps * WORKERS and len({(u["step"], u["share"]) for u in log}) == len(log)
         job.results += [(once, f"each share once; killed {job.killed}; staleness up to {max(u['staleness'] for u in log)}"),
                         apart(losses, weights, [row["loss"] for row in job.steps], read_weights(work / "after.safetensors"))]

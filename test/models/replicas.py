@@ -347,6 +347,22 @@ def check_resume(divisi, mesh, sync):
     return test
 
 
+def check_long(divisi, every):
+    """Averages that overlap with steps, beside the messages with which ranks agree on stopping: the same losses over MPI and TCP."""
+    steps = 48
+
+    def test(work):
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", "--mesh", "data=3", "--sync", "local", "--average-every", every, "--overlap-average")
+        over = []
+        for launch, kept in [(["--devices", 3], []), (["--min-devices", 3], ["--checkpoint", work / "c"])]:
+            (work / "log").unlink(missing_ok=True)
+            lines.call(divisi, "run", *launch, work / "p", "--steps", steps, "--epochs", 100, "--no-shuffle", "--quiet", "--log", work / "log", *kept, *data_flags("mlp", ("x", "label")))
+            over.append([row["loss"] for row in map(json.loads, (work / "log").read_text().splitlines()) if "loss" in row and "step" in row])
+        return [(over[0] == over[1] and len(over[0]) == steps and over[0][-1] < over[0][0], f"{len(over[0])} and {len(over[1])} losses, to {over[0][-1]:.4f}")]
+
+    return test
+
+
 def check_bytes(divisi, every):
     """Of 12 steps, rank 0 sends log2 R times the parameters, which are small, in each that averages, with the results of all since the last one, and nothing in others."""
 
@@ -426,6 +442,7 @@ def main():
     resumed = [(mesh, "--sync local --average-every 4 --outer-optimizer nesterov" + overlap) for mesh in MESHES for overlap in ("", " --overlap-average")]
     for mesh, sync in [*resumed, ("--mesh data=4", "--sync gossip --topology exponential")]:
         tests.append((f"resume {mesh} {sync}", check_resume(options.divisi, mesh, sync)))
+    tests += [(f"mlp long, every {every}", check_long(options.divisi, every)) for every in (3, 5)]
     tests += [(f"bytes every {every}", check_bytes(options.divisi, every)) for every in (2, 6)]
     tests += [(f"refused {flags}", check_refusal(options.divisi, flags, wanted)) for flags, wanted in REFUSALS.items()]
     return lines.run(tests, options)

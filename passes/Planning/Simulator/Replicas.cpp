@@ -102,7 +102,7 @@ private:
     case Sync::Mode::local:
       return update(worker, worker, batch, 1, [=, this] {
         if ((batch + 1) % o.sync.every == 0 || batch + 1 == o.steps)
-          average(worker, batch);
+          average(batch);
         else
           step(worker, batch + 1);
       });
@@ -111,22 +111,25 @@ private:
     }
   }
 
-  /// With overlap, a worker goes on while the average is in progress, if the one before has ended; the last one is awaited.
-  void average(int worker, int batch) {
-    const bool goesOn = o.sync.overlap && batch + 1 < o.steps;
-    if (o.sync.overlap && averages < batch / o.sync.every)
-      return waiting.push_back({worker, batch});
-    meet(batch, ReplicaEvent::average, o.average.value_or(o.allReduce), [=, this](int each) {
-      if (!goesOn)
-        return step(each, batch + 1);
-      if (each + 1 < o.workers)
-        return;
-      ++averages;
-      for (auto [other, at] : std::exchange(waiting, {}))
-        average(other, at);
+  /// With overlap, workers meet without sending much, and go on while the average is in progress, when the one before has ended; the last one
+  /// is awaited.
+  void average(int batch) {
+    const double seconds = o.average.value_or(o.allReduce);
+    auto goOn = [=, this](int each) { step(each, batch + 1); };
+    if (!o.sync.overlap)
+      return meet(batch, ReplicaEvent::average, seconds, goOn);
+    if (++arrived < o.workers)
+      return;
+    arrived = 0;
+    const double now = jobs.now(), begins = std::max(now, averageEnds);
+    averageEnds = begins + seconds;
+    jobs.after(begins - now, [=, this] {
+      for (int worker = 0; worker < o.workers; ++worker)
+        exchange(worker, batch, ReplicaEvent::average, seconds, 2 * o.bytes * (o.workers - 1) / o.workers);
+      for (int worker = 0; worker < o.workers; ++worker)
+        goOn(worker);
     });
-    if (goesOn)
-      step(worker, batch + 1);
+    jobs.after(averageEnds - now, [] {});
   }
 
   void finish(int worker, int batch) {
@@ -146,9 +149,8 @@ private:
       send(ReplicaEvent::pull, {0, worker, worker, batch}, 1, [=, this] { finish(worker, batch); });
   }
 
-  int arrived = 0;          // gradients at the driver
-  int64_t averages = 0;     // that have ended
-  std::vector<std::pair<int, int>> waiting; // workers, and their batches, that wait for one
+  int arrived = 0;        // gradients at the driver, or workers at an average that overlaps with computation
+  double averageEnds = 0; // the last of these
 };
 
 /// A worker waits for its neighbours of the step alone.

@@ -1,9 +1,9 @@
 #include "runtime/comm/tcp/LateRanks.h"
+#include "runtime/core/BlockSignals.h"
 #include "runtime/comm/tcp/Visitors.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <set>
 #include <sstream>
 #include <unistd.h>
@@ -19,9 +19,7 @@ constexpr size_t longestText = 1 << 20;
 Door::Door(const Rendezvous &where, const Secret &secret, Socket listener)
     : where(where), secret(secret), listener(std::move(listener)) {
   thread = std::thread([this] {
-    sigset_t all; // signals are for the thread that computes
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    blockSignals();
     watch();
   });
 }

@@ -104,7 +104,7 @@ func.func @one_more(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tens
 // CHECK-LABEL: @depth
 // CHECK-NOT: graph.attention
 func.func @trained(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<2x4x16x8xf32>,
-                   %b: tensor<2x4x16x16xf32> {graph.state = {name = "b", role = "parameter", trainable = true}}) -> tensor<2x4x16x8xf32> {
+                   %b: tensor<2x4x16x16xf32> {graph.parameter = "b"}) -> tensor<2x4x16x8xf32> {
   %s = graph.matmul %q, %k {transpose_rhs} : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x16xf32>
   %x = graph.add %s, %b : tensor<2x4x16x16xf32>
   %p = graph.softmax %x {dim = 3 : i64} : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>

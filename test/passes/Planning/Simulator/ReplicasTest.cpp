@@ -218,6 +218,9 @@ TEST(Replicas, AveragesDuringTheNextSteps) {
   EXPECT_NEAR(run(o).seconds, 48, 1e-9);
   o.steps = 30; // 28 + 6 steps are before 38
   EXPECT_NEAR(run(o).seconds, 48, 1e-9);
+  o.stragglers = {{1, {3, 3}}}; // they meet nevertheless
+  EXPECT_NEAR(run(o).seconds, 30 * 3 + 10, 1e-9);
+  o.stragglers.clear();
   o.sync.overlap = false;
   EXPECT_NEAR(run(o).seconds, 30 + 4 * 10, 1e-9);
 }
