@@ -20,6 +20,8 @@ using namespace divisi::codegen;
 
 /// Threads that a multiprocessor of a GPU runs at a time, at least.
 static constexpr int32_t threadsAtOnce = 1024;
+/// From this number of buffers on, a kernel has more values at a time than the registers that the assembler chooses by itself.
+static constexpr unsigned manyBuffers = 32;
 
 static bool computesIn64Bits(LLVM::LLVMFuncOp function) {
   return function
@@ -87,6 +89,8 @@ LogicalResult codegen::lowerCudaKernels(ModuleOp kernels, ArrayRef<Launchable> l
     if (computesIn64Bits(function))
       function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
                         builder.getI32IntegerAttr(std::max<int32_t>(1, threadsAtOnce / (int32_t)launchable.threads)));
+    else if (function.getNumArguments() >= manyBuffers) // it may use all registers; without this hint such kernels get 32, and spill the rest
+      function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(1));
   }
   return success();
 }
