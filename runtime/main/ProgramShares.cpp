@@ -67,7 +67,11 @@ bool Program::isUnsound(const std::vector<double> &results) const {
 Result<FreeRun> Program::trainFreely(int64_t begin, int64_t end, const Feed &feed) {
   const int64_t axis = description.shareAxis();
   const Tensor *replica = description.scalar("axis_index." + description.mesh.axes()[static_cast<size_t>(axis)].name);
-  const State *step = description.stateOf(Role::Step);
+  auto setStep = [&](int64_t number) {
+    const State *step = description.stateOf(Role::Step);
+    setInteger(step, number);
+    return step ? withAccelerator([&](Accelerator &to) { push(to, *step); }) : Status();
+  };
   auto prepare = [&](int64_t batch) {
     context.wants = wanted = feed.wants(batch);
     setInteger(description.scalar("rows"), description.batch);
@@ -77,8 +81,7 @@ Result<FreeRun> Program::trainFreely(int64_t begin, int64_t end, const Feed &fee
     if (Status status = feed.load(share); !status.ok())
       return status;
     prepare(share.batch);
-    setInteger(step, share.batch);                   // for random numbers: a worker counts no updates
-    if (Status status = step ? withAccelerator([&](Accelerator &to) { push(to, *step); }) : Status(); !status.ok())
+    if (Status status = setStep(share.batch); !status.ok()) // for random numbers: a worker counts no updates
       return status;
     if (gossip || description.servers->asynchronous) // on any worker, they are those of the share's rows in the batch
       setInteger(replica, share.index);
@@ -99,7 +102,8 @@ Result<FreeRun> Program::trainFreely(int64_t begin, int64_t end, const Feed &fee
     return all;
   setInteger(replica, description.mesh.index(description.rank, axis));
   if (gossip)
-    setInteger(step, begin + all->batches);
+    if (Status status = setStep(begin + all->batches); !status.ok())
+      return status;
   for (int64_t batch = 0; batch < all->batches; ++batch) {
     auto from = all->results.begin() + batch * static_cast<int64_t>(numbers.size());
     ours.emplace_back(from, from + static_cast<int64_t>(numbers.size()));

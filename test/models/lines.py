@@ -55,8 +55,8 @@ def outcome(line):
     with tempfile.TemporaryDirectory() as folder:
         try:
             return [(ok, f"{what}: {text}") for ok, text in test(pathlib.Path(folder))]
-        except Exception as error:  # a broken program is a failure of this line only
-            return [(False, f"{what}: {type(error).__name__}: {error}")]
+        except Exception as error:  # a broken program is a failure of this line only, of which the end says most
+            return [(False, f"{what}: {type(error).__name__}: " + " | ".join(str(error).splitlines()))]
 
 
 def run(lines, options):

@@ -51,7 +51,8 @@ func.func @ahead(%a: tensor<4xf32>, %b: tensor<4xf32>, %c: tensor<4xf32>, %d: te
   return %10, %12 : tensor<8xf32>, tensor<1024xf32>
 }
 
-// Gathers over several axes, one after the other, go together. What is not of an argument alone, or is no gather of state, stays.
+// Gathers over several axes, one after the other, go together. What is made of an argument alone is gathered ahead,
+// too, and made before. What is no gather of state stays, and (@reduced) one of what other devices have.
 // CHECK-LABEL: func.func @others
 // CHECK-NEXT: %[[P:.*]] = dist.all_gather %arg0 {{.*}}layer = 0
 // CHECK-NEXT: %[[A:.*]] = dist.all_gather %[[P]] {{.*}}layer = 0
@@ -60,9 +61,9 @@ func.func @ahead(%a: tensor<4xf32>, %b: tensor<4xf32>, %c: tensor<4xf32>, %d: te
 // CHECK-NEXT: graph.add %arg2, %[[A]]
 // CHECK-NEXT: %[[G:.*]] = dist.all_gather %arg1 dim 0 over ["data", "model"] :
 // CHECK-NEXT: graph.add %{{.*}}, %[[G]]
+// CHECK-NEXT: %[[N:.*]] = graph.neg %arg1
+// CHECK-NEXT: dist.all_gather %[[N]] {{.*}}layer = 2
 // CHECK-NEXT: graph.add %{{.*}}, %[[B]]
-// CHECK-NEXT: graph.neg %arg1
-// CHECK-NEXT: dist.all_gather %{{.*}} {use = 4 : i64} :
 // CHECK-NEXT: dist.all_gather %arg0 {{.*}} {use = 5 : i64} :
 // CHECK-NEXT: dist.all_reduce
 func.func @others(%a: tensor<16xf32>, %b: tensor<16xf32>, %x: tensor<64xf32>) -> (tensor<64xf32>, tensor<32xf32>, tensor<32xf32>)
@@ -80,4 +81,18 @@ func.func @others(%a: tensor<16xf32>, %b: tensor<16xf32>, %x: tensor<64xf32>) ->
   %10 = dist.all_gather %a dim 0 over ["model"] {use = 5} : tensor<16xf32> -> tensor<32xf32>
   %11 = dist.all_reduce sum over ["data"] %10 : (tensor<32xf32>) -> tensor<32xf32>
   return %7, %9, %11 : tensor<64xf32>, tensor<32xf32>, tensor<32xf32>
+}
+
+// CHECK-LABEL: func.func @reduced
+// CHECK-NEXT: graph.neg %arg1
+// CHECK-NEXT: dist.all_reduce
+// CHECK-NEXT: graph.neg
+// CHECK-NEXT: dist.all_gather %{{.*}} {use = 0 : i64} :
+func.func @reduced(%a: tensor<16xf32>, %x: tensor<32xf32>) -> tensor<32xf32> attributes {dist.partitioned = #mesh} {
+  %0 = graph.neg %x : tensor<32xf32>
+  %1 = dist.all_reduce sum over ["data"] %a : (tensor<16xf32>) -> tensor<16xf32>
+  %2 = graph.neg %1 : tensor<16xf32>
+  %3 = dist.all_gather %2 dim 0 over ["model"] {use = 0} : tensor<16xf32> -> tensor<32xf32>
+  %4 = graph.add %0, %3 : tensor<32xf32>
+  return %4 : tensor<32xf32>
 }
