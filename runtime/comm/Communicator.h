@@ -85,7 +85,7 @@ public:
     return plainPeer(stage);
   }
   /// Sets the function that says whether this rank was asked to stop. A wait then fails after half a second, and not
-  /// before two steps if there is time for them: the other rank has ended. Only the waiting thread calls the function.
+  /// before two steps if there is time for them: the other rank has ended. Threads that wait call the function.
   void setInterrupt(std::function<Interrupt()> asked) { interrupted = std::move(asked); }
   /// Distinguishes a rank that has ended from a slow one, once this rank was asked to stop.
   struct Patience {

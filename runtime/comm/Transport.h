@@ -77,7 +77,7 @@ public:
   /// Sets the function that `wait` calls while it waits; null: none.
   void setBackground(std::function<void()> work) { background = std::move(work); }
 
-  /// Checks as far as possible that all other ranks are alive. Nothing may be in progress.
+  /// Checks as far as possible that all other ranks are alive: one that has ended is a failure, even if its last messages have come.
   virtual Status lookAround() { return status(); }
 
   /// Makes the end of these ranks no failure for this one: messages from and to a rank that was lost count as complete,
