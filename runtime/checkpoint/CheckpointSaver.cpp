@@ -1,8 +1,8 @@
 #include "runtime/checkpoint/CheckpointSaver.h"
-#include "runtime/core/BlockSignals.h"
 #include "runtime/checkpoint/Safetensors.h"
 #include "runtime/checkpoint/Shards.h"
 #include "runtime/comm/Communicator.h"
+#include "runtime/core/BlockSignals.h"
 #include "runtime/core/Json.h"
 #include "runtime/core/Launch.h"
 

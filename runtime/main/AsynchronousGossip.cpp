@@ -166,10 +166,6 @@ void AsynchronousGossip::reply(Asker &asker) {
 }
 
 Status AsynchronousGossip::answer() {
-  for (Asker &asker : askers) {
-    asker.ended = false;
-    listen(asker);
-  }
   Status status = ranks.waitUntil([&] {
     for (Asker &asker : askers)
       if (hasAsked(asker) && !asker.ended)
@@ -184,10 +180,6 @@ Status AsynchronousGossip::answer() {
 }
 
 Status AsynchronousGossip::follow() {
-  for (Asker &asker : askers) {
-    asker.ended = false;
-    listen(asker);
-  }
   for (;;) {
     Result<int64_t> what = sameOrder.next();
     if (!what.ok())
@@ -414,6 +406,10 @@ Result<FreeRun> AsynchronousGossip::run(int64_t from, int64_t end, const FreeWor
   if (Status status = copyAll(device.from); !status.ok())
     return status;
   begin();
+  for (Asker &asker : askers) {
+    asker.ended = false;
+    listen(asker);
+  }
   if (ranks.rank() == 0)
     deals.emplace(ShareDealer(from, end, count, {}), BatchResults(manifest, from, count, work));
   Status others;

@@ -8,34 +8,13 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import lines
-from optimizers import CASE, RELU, TANH, differentiate, read_weights, write_smooth
+from optimizers import CASE, RELU, TANH, differentiate, read_weights
 
 BATCHES = 6  # of the data
 
 
-class Mlp:
-    """Of test/models/mlp, whose gradients NumPy computes. `smooth`: with tanh in place of relu."""
-
-    name = "mlp"
-
-    def __init__(self, smooth=False):
-        self.smooth = smooth
-        self.data = {n: np.load(CASE / "data" / f"{n}.npy") for n in ("x", "label")}
-        self.batch = len(self.data["label"]) // BATCHES
-
-    def write(self, work):
-        return write_smooth(work / "smooth.onnx") if self.smooth else CASE / "model.onnx"
-
-    def data_flags(self, _):
-        return [f"--data={n}={CASE / 'data' / n}.npy" for n in self.data]
-
-    def gradients(self, _divisi, _work):
-        """A function of weights and rows: the loss and its gradients, in float64."""
-        return lambda weights, rows: differentiate(weights, self.data["x"][rows].astype(np.float64), self.data["label"][rows], TANH if self.smooth else RELU)
-
-
 class Other:
-    """Another model of test/models. Its gradients are those of a program for one device, which are tested against PyTorch's. `smooth`: with tanh in place of relu, and means in
+    """A model of test/models. Its gradients are those of a program for one device, which are tested against PyTorch's. `smooth`: with tanh in place of relu, and means in
     place of maxima."""
 
     def __init__(self, name, smooth=False):
@@ -72,6 +51,16 @@ class Other:
             return loss, {n: (np.float32(w).astype(np.float64) - after[n]) / rate for n, w in weights.items()}
 
         return of
+
+
+class Mlp(Other):
+    """The model whose gradients NumPy computes, in float64."""
+
+    def __init__(self, smooth=False):
+        super().__init__("mlp", smooth)
+
+    def gradients(self, _divisi, _work):
+        return lambda weights, rows: differentiate(weights, self.data["x"][rows].astype(np.float64), self.data["label"][rows], TANH if self.smooth else RELU)
 
 
 class Embedding(Other):

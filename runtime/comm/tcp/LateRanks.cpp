@@ -1,6 +1,6 @@
 #include "runtime/comm/tcp/LateRanks.h"
-#include "runtime/core/BlockSignals.h"
 #include "runtime/comm/tcp/Visitors.h"
+#include "runtime/core/BlockSignals.h"
 
 #include <algorithm>
 #include <cerrno>
