@@ -3,7 +3,11 @@
 #include "codegen/Lowering/ScalarBuilder.h"
 #include "dialects/Graph/Graph.h"
 
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
+
+#include "llvm/ADT/ScopeExit.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -11,24 +15,122 @@ using namespace divisi::codegen;
 
 namespace {
 
-/// Calls `visit` with each index of a shape in row-major order.
-void forEachIndex(ArrayRef<int64_t> shape, llvm::function_ref<void(ArrayRef<int64_t>)> visit) {
+/// Calls `visit` with each index of a shape in row-major order, until it fails.
+LogicalResult forEachIndex(ArrayRef<int64_t> shape, llvm::function_ref<LogicalResult(ArrayRef<int64_t>)> visit) {
   if (llvm::is_contained(shape, 0))
-    return;
+    return success();
   SmallVector<int64_t> index(shape.size(), 0);
   while (true) {
-    visit(index);
+    if (failed(visit(index)))
+      return failure();
     int64_t d = shape.size() - 1;
     while (d >= 0 && ++index[d] == shape[d])
       index[d--] = 0;
     if (d < 0)
-      return;
+      return success();
   }
 }
 
+/// Executes scalar code: each operation is folded with the values of its operands.
+class Interpreter {
+public:
+  explicit Interpreter(int64_t &budget) : budget(budget) {}
+
+  void set(Value value, Attribute attr) { values[value] = attr; }
+  Attribute get(Value value) const { return values.lookup(value); }
+  /// The elements of a buffer; null if they have not been written.
+  std::vector<Attribute> &buffer(Value value) { return buffers[value]; }
+
+  /// Executes all operations up to the terminator, if there is one.
+  LogicalResult run(Block &block) {
+    for (Operation &op : block) {
+      if (op.hasTrait<OpTrait::IsTerminator>())
+        return success();
+      if (--budget < 0 || failed(execute(op)))
+        return failure();
+    }
+    return success();
+  }
+
+private:
+  LogicalResult execute(Operation &op) {
+    if (auto load = dyn_cast<memref::LoadOp>(op)) {
+      Attribute *element = at(load.getMemRef(), load.getIndices());
+      if (!element || !*element)
+        return failure();
+      set(load, *element);
+      return success();
+    }
+    if (auto store = dyn_cast<memref::StoreOp>(op)) {
+      Attribute *element = at(store.getMemRef(), store.getIndices());
+      if (!element)
+        return failure();
+      *element = get(store.getValueToStore());
+      return success();
+    }
+    if (auto loop = dyn_cast<scf::ForOp>(op))
+      return execute(loop);
+    if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      Block *taken = integer(branch.getCondition()) ? branch.thenBlock() : branch.elseBlock();
+      return taken ? run(*taken) : success();
+    }
+    SmallVector<Attribute> operands;
+    for (Value operand : op.getOperands())
+      operands.push_back(get(operand));
+    SmallVector<OpFoldResult> results;
+    if (failed(op.fold(operands, results)) || results.size() != op.getNumResults())
+      return failure();
+    for (auto [value, result] : llvm::zip(op.getResults(), results)) {
+      auto known = dyn_cast<Value>(result);
+      Attribute attr = known ? get(known) : cast<Attribute>(result);
+      if (!attr)
+        return failure();
+      set(value, attr);
+    }
+    return success();
+  }
+
+  LogicalResult execute(scf::ForOp loop) {
+    SmallVector<Attribute> carried;
+    for (Value start : loop.getInits())
+      carried.push_back(get(start));
+    auto *yield = loop.getBody()->getTerminator();
+    for (int64_t i = integer(loop.getLowerBound()), end = integer(loop.getUpperBound()), step = integer(loop.getStep()); i < end; i += step) {
+      set(loop.getInductionVar(), IntegerAttr::get(loop.getInductionVar().getType(), i));
+      for (auto [value, attr] : llvm::zip(loop.getRegionIterArgs(), carried))
+        set(value, attr);
+      if (failed(run(*loop.getBody())))
+        return failure();
+      for (auto [attr, value] : llvm::zip(carried, yield->getOperands()))
+        attr = get(value);
+    }
+    for (auto [value, attr] : llvm::zip(loop.getResults(), carried))
+      set(value, attr);
+    return success();
+  }
+
+  int64_t integer(Value value) const { return cast<IntegerAttr>(get(value)).getValue().getZExtValue(); }
+
+  /// Null: out of range.
+  Attribute *at(Value memref, ValueRange index) {
+    int64_t position = 0;
+    for (auto [value, size] : llvm::zip(index, cast<MemRefType>(memref.getType()).getShape())) {
+      int64_t i = integer(value);
+      if (i < 0 || i >= size)
+        return nullptr;
+      position = position * size + i;
+    }
+    return &buffers[memref][static_cast<size_t>(position)];
+  }
+
+  int64_t &budget;
+  llvm::DenseMap<Value, Attribute> values;
+  llvm::DenseMap<Value, std::vector<Attribute>> buffers;
+};
+
 class Evaluator {
 public:
-  explicit Evaluator(int64_t maxPoints) : budget(maxPoints) {}
+  explicit Evaluator(int64_t budget) : budget(budget) {}
 
   FailureOr<DenseElementsAttr> evaluate(Value root) {
     SmallVector<Value> open = {root}; // no recursion: chains are as long as loops
@@ -46,19 +148,16 @@ public:
         values[value] = attr;
         continue;
       }
-      auto loop = dyn_cast<LoopInterface>(result.getOwner());
-      if (!loop || result.getResultNumber() != 0)
+      Operation *op = result.getOwner();
+      if (!isa<LoopInterface, SerialInterface>(op) || result.getResultNumber() != 0)
         return failure();
       size_t before = open.size();
-      for (Value operand : loop->getOperands())
+      for (Value operand : op->getOperands())
         if (!values.contains(operand))
           open.push_back(operand);
       if (open.size() != before)
         continue;
-      SmallVector<DenseElementsAttr> operands;
-      for (Value operand : loop->getOperands())
-        operands.push_back(values.lookup(operand));
-      auto computed = compute(loop, operands);
+      auto computed = compute(op);
       if (failed(computed))
         return failure();
       values[value] = *computed;
@@ -67,49 +166,85 @@ public:
   }
 
 private:
-  FailureOr<DenseElementsAttr> compute(LoopInterface loop, ArrayRef<DenseElementsAttr> operands) {
-    LoopDomain domain = loop.getLoopDomain();
-    budget -= domain.points();
-    if (budget < 0)
+  FailureOr<DenseElementsAttr> compute(Operation *op) {
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    if (type.getNumElements() > budget)
       return failure();
-    auto type = cast<RankedTensorType>(loop->getResult(0).getType());
+    Block block;
+    llvm::scope_exit dropUses([&] { block.dropAllDefinedValueUses(); });
+    Interpreter interpreter(budget);
+    auto addBuffer = [&](RankedTensorType tensor) {
+      return block.addArgument(MemRefType::get(tensor.getShape(), ScalarBuilder::scalarType(tensor.getElementType())), op->getLoc());
+    };
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands()) {
+      operands.push_back(addBuffer(cast<RankedTensorType>(operand.getType())));
+      interpreter.buffer(operands.back()) = elementsOf(values.lookup(operand));
+    }
+    Value result = addBuffer(type);
+    std::vector<Attribute> &elements = interpreter.buffer(result);
+    elements.resize(static_cast<size_t>(type.getNumElements()));
+
+    OpBuilder builder(op->getContext());
+    builder.setInsertionPointToEnd(&block);
+    ScalarBuilder scalar(builder, op->getLoc());
+    auto load = [&](unsigned operand, ValueRange index) { return scalar.load(operands[operand], index); };
+    if (auto serial = dyn_cast<SerialInterface>(op)) {
+      Value begin = scalar.index(0), end = scalar.index(serial.getParallelExtent());
+      serial.emitSerial(scalar, {begin, end}, load, result);
+      if (failed(interpreter.run(block)))
+        return failure();
+    } else if (failed(compute(cast<LoopInterface>(op), scalar, load, interpreter, elements))) {
+      return failure();
+    }
+    if (llvm::is_contained(elements, Attribute()))
+      return failure();
+    for (Attribute &element : elements)
+      element = retyped(element, type.getElementType());
+    return DenseElementsAttr::get(type, elements);
+  }
+
+  /// The code of one step of a loop is emitted once, and executed for each point. `scalar` is at the end of the block of the buffers.
+  static LogicalResult compute(LoopInterface loop, ScalarBuilder &scalar, Load load, Interpreter &interpreter, std::vector<Attribute> &elements) {
+    LoopDomain domain = loop.getLoopDomain();
+    Block &begin = *scalar.getBuilder().getInsertionBlock(), step;
+    llvm::scope_exit dropUses([&] { step.dropAllDefinedValueUses(); });
+    SmallVector<Value> first = loop.emitInit(scalar), point, carried;
+    for (size_t d = 0; d < domain.extents.size(); ++d)
+      point.push_back(step.addArgument(scalar.getBuilder().getIndexType(), loop.getLoc()));
+    for (Value value : first)
+      carried.push_back(step.addArgument(value.getType(), loop.getLoc()));
+    scalar.getBuilder().setInsertionPointToEnd(&step);
+    SmallVector<Value> next = loop.emitStep(scalar, point, carried, load);
+    if (failed(interpreter.run(begin)))
+      return failure();
+
     SmallVector<int64_t> outer, inner;
     for (auto [extent, reduced] : llvm::zip(domain.extents, domain.reduced))
       (reduced ? inner : outer).push_back(extent);
-    SmallVector<Attribute> elements;
-    bool ok = true;
-    forEachIndex(outer, [&](ArrayRef<int64_t> at) {
-      if (!ok)
-        return;
-      Block block;
-      OpBuilder builder(loop.getContext());
-      builder.setInsertionPointToEnd(&block);
-      ScalarBuilder scalar(builder, loop.getLoc());
-      auto load = [&](unsigned operand, ValueRange index) {
-        Value element = loadElement(scalar, operands[operand], index);
-        ok &= (bool)element;
-        return element ? element : scalar.integer(builder.getI64Type(), 0);
-      };
-      SmallVector<Value> current = loop.emitInit(scalar);
-      auto step = [&](ArrayRef<int64_t> reducedAt) {
-        SmallVector<Value> point;
+    size_t place = 0;
+    return forEachIndex(outer, [&](ArrayRef<int64_t> at) -> LogicalResult {
+      SmallVector<Attribute> current;
+      for (Value value : first)
+        current.push_back(interpreter.get(value));
+      auto takeStep = [&](ArrayRef<int64_t> reducedAt) -> LogicalResult {
         size_t o = 0, r = 0;
-        for (bool reduced : domain.reduced)
-          point.push_back(scalar.index(reduced ? reducedAt[r++] : at[o++]));
-        if (ok)
-          current = loop.emitStep(scalar, point, current, load);
+        for (auto [value, reduced] : llvm::zip(point, domain.reduced))
+          interpreter.set(value, IntegerAttr::get(value.getType(), reduced ? reducedAt[r++] : at[o++]));
+        for (auto [value, attr] : llvm::zip(carried, current))
+          interpreter.set(value, attr);
+        if (failed(interpreter.run(step)))
+          return failure();
+        current.clear();
+        for (Value value : next)
+          current.push_back(interpreter.get(value));
+        return success();
       };
-      forEachIndex(inner, step);
-      Attribute element;
-      if (!ok || current.empty() || !matchPattern(current[0], m_Constant(&element)))
-        ok = false;
-      else
-        elements.push_back(retyped(element, type.getElementType()));
-      block.dropAllDefinedValueUses();
+      if (failed(forEachIndex(inner, takeStep)) || current.empty())
+        return failure();
+      elements[place++] = current.front();
+      return success();
     });
-    if (!ok)
-      return failure();
-    return DenseElementsAttr::get(type, elements);
   }
 
   /// The bits of a signless integer as the tensor's type, which may be unsigned.
@@ -119,22 +254,12 @@ private:
     return element;
   }
 
-  static Value loadElement(ScalarBuilder &scalar, DenseElementsAttr data, ValueRange index) {
-    SmallVector<uint64_t> position;
-    for (auto [value, size] : llvm::zip(index, data.getType().getShape())) {
-      IntegerAttr constant;
-      if (!matchPattern(value, m_Constant(&constant)) || constant.getInt() < 0 || constant.getInt() >= size)
-        return {};
-      position.push_back(constant.getInt());
-    }
-    Type element = data.getElementType();
-    if (isa<FloatType>(element)) {
-      auto attr = FloatAttr::get(element, data.getValues<APFloat>()[position]);
-      return arith::ConstantOp::create(scalar.getBuilder(), scalar.getLoc(), attr);
-    }
-    APInt bits = data.getValues<APInt>()[position];
-    Type type = ScalarBuilder::scalarType(element);
-    return arith::ConstantOp::create(scalar.getBuilder(), scalar.getLoc(), type, IntegerAttr::get(type, bits));
+  static std::vector<Attribute> elementsOf(DenseElementsAttr data) {
+    std::vector<Attribute> elements;
+    Type type = ScalarBuilder::scalarType(data.getElementType());
+    for (Attribute element : data.getValues<Attribute>())
+      elements.push_back(retyped(element, type));
+    return elements;
   }
 
   llvm::DenseMap<Value, DenseElementsAttr> values;
@@ -142,6 +267,6 @@ private:
 };
 } // namespace
 
-FailureOr<DenseElementsAttr> codegen::evaluate(Value value, int64_t maxPoints) {
-  return Evaluator(maxPoints).evaluate(value);
+FailureOr<DenseElementsAttr> codegen::evaluate(Value value, int64_t maxOperations) {
+  return Evaluator(maxOperations).evaluate(value);
 }

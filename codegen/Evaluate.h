@@ -4,9 +4,9 @@
 
 namespace divisi::codegen {
 
-/// Computes a graph value that depends on constants only, by folding the scalar code that the code generator emits for
-/// each element. Fails (without a diagnostic) if the value depends on an argument, if an operation has no loop
-/// lowering, or if there are more than `maxPoints` points to compute.
-mlir::FailureOr<mlir::DenseElementsAttr> evaluate(mlir::Value value, int64_t maxPoints = 1 << 16);
+/// Computes a graph value that depends on constants only, by executing the scalar code that the code generator emits, whose
+/// operations are folded. Fails (without a diagnostic) if the value depends on an argument, if an operation has neither a loop nor
+/// a serial lowering, or if there are more than `maxOperations` scalar operations to execute.
+mlir::FailureOr<mlir::DenseElementsAttr> evaluate(mlir::Value value, int64_t maxOperations = 1 << 22);
 
 } // namespace divisi::codegen

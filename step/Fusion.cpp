@@ -20,6 +20,9 @@ static constexpr int64_t farCalls = 4;
 /// Operands that are read for the last time here, and would be kept longer if a value were recomputed at its use: this
 /// many, or two if the use is not nearby.
 static constexpr int64_t mostKept = 4;
+/// On a GPU a stage does not join a kernel with fewer rows than this, each of which it would compute on one multiprocessor, if that
+/// kernel's own values are this many times fewer than the stage's: a launch is saved, and most of the GPU is idle.
+static constexpr int64_t enoughRowsForGpu = 256, fewerValues = 64;
 /// The values of a row that no other kernel reads should fit into a cache.
 static constexpr int64_t mostRowElements = 1 << 16;
 /// Operations of a stage, and stages of a kernel: larger kernels take long to compile, and gain nothing.
@@ -271,10 +274,13 @@ bool Fusion::join(int op, ArrayRef<Edge> edges) {
     for (const Edge &edge : edges)
       if (getKernelOf(edge.producer) == it->second)
         rows = intersect(rows, edge.rows);
-    int64_t largest = block.op(op).points();
+    int64_t before = 0;
     for (int stage : kernel.stages)
-      largest = std::max(largest, block.op(stage).points());
+      before = std::max(before, block.op(stage).points());
+    const int64_t largest = std::max(before, block.op(op).points());
     bool small = largest <= smallElements;
+    if (forGpu && !small && rows.back() < std::min(own.back(), enoughRowsForGpu) && largest >= fewerValues * before)
+      continue;
     if (forGpu && !small && rows.back() < kernel.rows.back() && reducesColumns(kernel, op, rows.back()))
       continue;
     bool enough = rows.back() >= std::min(enoughRows, kernel.rows.back());

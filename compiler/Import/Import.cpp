@@ -4,6 +4,8 @@
 #include "divisi/suggest.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace divisi::compiler;
@@ -29,7 +31,7 @@ static FailureOr<Result> import(MLIRContext &context, llvm::StringRef path, cons
   DialectRegistry registry; // the lowerings of the code generator evaluate shape arithmetic
   divisi::codegen::registerLowerings(registry);
   context.appendDialectRegistry(registry);
-  context.loadDialect<divisi::graph::GraphDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect>();
+  context.loadDialect<divisi::graph::GraphDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect>();
   ImportError failure;
   {
     LastError last(context);

@@ -63,7 +63,7 @@ ImportedModel ModelImporter::run() {
   importNodes(model->graph().node(), scope);
   options.forwardOnly ? addForwardOutputs(scope) : addOutputs(scope);
   if (!options.forwardOnly)
-    foldSmallConstants();
+    foldConstants();
   eraseUnused();
   arguments->finish(loc);
   if (!options.forwardOnly) {

@@ -120,7 +120,7 @@ private:
   std::set<std::string> staleBuffers();
 
   // Weights (Weights.cpp).
-  void foldSmallConstants();
+  void foldConstants();
   void eraseUnused();
   std::vector<Weight> takeWeights();
   std::string takeSkeleton(std::vector<Weight> &weights);

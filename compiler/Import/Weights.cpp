@@ -1,3 +1,4 @@
+#include "codegen/Lowering/ScalarBuilder.h"
 #include "compiler/Import/ModelImporter.h"
 
 using namespace mlir;
@@ -11,23 +12,28 @@ void ModelImporter::eraseUnused() {
       op.erase();
 }
 
-/// The largest constant that is folded, for a more readable module.
-static constexpr int64_t maxFolded = 64;
+/// The largest constant that is folded for a more readable module, and the largest one that is folded because each step would spend
+/// a kernel of its own, with little parallelism, on it.
+static constexpr int64_t maxFolded = 64, maxSerialFolded = 1 << 18;
 
-/// Folds operations on constants whose results are small, and broadcasts of splats.
-void ModelImporter::foldSmallConstants() {
+/// Folds operations on constants whose results are small, broadcasts of splats, and what updates a constant in a fixed order (as
+/// assignments to slices do when a mask is made).
+void ModelImporter::foldConstants() {
   for (Operation &op : llvm::make_early_inc_range(*builder.getInsertionBlock())) {
-    bool isKnown = op.getNumOperands() > 0 && op.getNumResults() == 1 &&
-                   llvm::all_of(op.getOperands(), [](Value v) { return v.getDefiningOp<graph::ConstantOp>(); });
-    if (!isKnown)
+    if (op.getNumOperands() == 0 || op.getNumResults() != 1)
       continue;
     auto type = graph::tensorType(op.getResult(0));
     std::optional<DenseElementsAttr> value;
-    auto constant = op.getOperand(0).getDefiningOp<graph::ConstantOp>().getValue();
-    if (isa<graph::BroadcastOp>(op) && constant.isSplat())
-      value = cast<DenseElementsAttr>(constant).resizeSplat(type);
-    else if (type.getNumElements() <= maxFolded)
-      value = evaluate(op.getResult(0));
+    if (isa<codegen::SerialInterface>(op)) {
+      if (type.getNumElements() <= maxSerialFolded)
+        value = evaluate(op.getResult(0));
+    } else if (llvm::all_of(op.getOperands(), [](Value v) { return v.getDefiningOp<graph::ConstantOp>(); })) {
+      auto constant = op.getOperand(0).getDefiningOp<graph::ConstantOp>().getValue();
+      if (isa<graph::BroadcastOp>(op) && constant.isSplat())
+        value = cast<DenseElementsAttr>(constant).resizeSplat(type);
+      else if (type.getNumElements() <= maxFolded)
+        value = evaluate(op.getResult(0));
+    }
     if (!value)
       continue;
     builder.setInsertionPoint(&op);

@@ -97,9 +97,12 @@ void Heartbeat::look(Other &other, double seconds) {
     other.going.reset();
     other.silence = 0;
     other.named = false;
+    other.untold.clear();
     other.ended = other.toldEnd = lost;
     if (lost)
       return;
+    for (Other &third : others)
+      std::erase_if(third.untold, [&](const Beat &beat) { return beat.lost == other.rank; });
   }
   if (!other.coming && !other.ended)
     other.coming = transport.receive(other.rank, transport.heartbeatTag(), &other.in, sizeof other.in);
@@ -119,7 +122,7 @@ void Heartbeat::look(Other &other, double seconds) {
     say(concat("note: rank ", transport.rank(), ": ", describe(other), " is heard of again"));
   // Rank 0 reports its end when all others have reported theirs.
   bool all = std::all_of(others.begin(), others.end(), [](const Other &o) { return o.ended; });
-  if (other.going && !other.going->poll())
+  if (!tellLosses(other))
     return;
   if (leaves && !other.toldEnd && (transport.rank() != 0 || all)) {
     tell(other, Beat::Ends);
@@ -143,11 +146,25 @@ void Heartbeat::hear(Other &other) {
 }
 
 void Heartbeat::tell(Other &other, Beat::Kind kind) {
-  other.out.kind = kind;
-  if (kind != Beat::Lost)
-    host.copy(other.out.host, sizeof other.out.host - 1);
+  other.out = {kind};
+  host.copy(other.out.host, sizeof other.out.host - 1);
+  send(other);
+}
+
+void Heartbeat::send(Other &other) {
   other.told = Clock::now();
   other.going = transport.send(other.rank, transport.heartbeatTag(), &other.out, sizeof other.out);
+}
+
+bool Heartbeat::tellLosses(Other &other) {
+  while (!other.going || other.going->poll()) {
+    if (other.untold.empty())
+      return true;
+    other.out = other.untold.front();
+    other.untold.erase(other.untold.begin());
+    send(other);
+  }
+  return false;
 }
 
 /// Reports a rank that is silent. Returns whether the job must be given up for it.
@@ -164,19 +181,18 @@ bool Heartbeat::isLost(Other &other) {
 }
 
 void Heartbeat::giveUp(const Other &lost) {
+  Beat beat{Beat::Lost, lost.rank, lost.silence};
+  lost.host.copy(beat.host, sizeof beat.host - 1);
   std::vector<Other *> told;
   for (Other &other : others)
-    if (other.rank != lost.rank && !other.ended && !other.lost && (!other.going || other.going->poll())) {
-      other.out.lost = lost.rank;
-      other.out.silence = lost.silence;
-      std::memset(other.out.host, 0, sizeof other.out.host);
-      lost.host.copy(other.out.host, sizeof other.out.host - 1);
-      tell(other, Beat::Lost);
+    if (other.rank != lost.rank && !other.ended && !other.lost) {
+      other.untold.push_back(beat);
       told.push_back(&other);
     }
+  // One whose last heartbeat has not left yet is told by a later look, if the job goes on.
   auto until = Clock::now() + std::chrono::duration<double>(limits.period);
-  auto isGoing = [](Other *other) { return !other->going->poll(); };
-  while (std::any_of(told.begin(), told.end(), isGoing) && Clock::now() < until && !transport.failed())
+  auto isUntold = [&](Other *other) { return !tellLosses(*other); };
+  while (std::count_if(told.begin(), told.end(), isUntold) && Clock::now() < until && !transport.failed())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (transport.isSpared(lost.rank))
     return transport.drop(lost.rank);

@@ -49,6 +49,7 @@ private:
     int rank = 0;
     Beat in, out;
     std::unique_ptr<Message> coming, going;
+    std::vector<Beat> untold; ///< of ranks that were lost, until what was sent before has left
     Clock::time_point told; ///< when the last heartbeat was sent
     std::string host;
     int64_t bytes = 0;  ///< received from it so far
@@ -66,6 +67,9 @@ private:
   void look(Other &other, double seconds);
   void hear(Other &other);
   void tell(Other &other, Beat::Kind kind);
+  void send(Other &other);
+  /// Sends what is untold, one after the other. Returns whether nothing is on its way any more.
+  bool tellLosses(Other &other);
   bool isLost(Other &other);
   void giveUp(const Other &lost);
   bool isOver();

@@ -261,21 +261,21 @@ Status AsynchronousGossip::dealToOthers() {
       if (peer.ended)
         continue;
       all = false;
-      if (!peer.waits && peer.hello->poll() && peer.hello->isLost()) {
-        std::lock_guard lock(mutex);
-        if (peer.isBusy)
-          deals->dealer.takeBack({peer.told.batch, peer.told.share});
-        peer.ended = true;
-        continue;
-      }
-      if (!peer.waits && peer.hello->poll()) {
+      if (!peer.waits) {
+        if (!peer.hello->poll()) // asked once: the replica may be lost at any time
+          continue;
+        if (peer.hello->isLost()) {
+          std::lock_guard lock(mutex);
+          if (peer.isBusy)
+            deals->dealer.takeBack({peer.told.batch, peer.told.share});
+          peer.ended = true;
+          continue;
+        }
         auto [hello, results] = unpacked(peer.said);
         take(hello, results.data());
         peer.waits = true;
         peer.isBusy = false;
       }
-      if (!peer.waits)
-        continue;
       if (std::optional<Order> order = deal()) // perhaps one of a replica that was lost
         tell(replica, *order);
       else if (isDone()) // nobody asks for an average any more

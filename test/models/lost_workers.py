@@ -264,11 +264,12 @@ def check_silent(divisi, sync, wakes):
                 os.kill(pid, signal.SIGCONT)
             said = job.communicate(timeout=90)[0]
         except subprocess.TimeoutExpired:
-            said = "it does not end"
+            said = ""
         finally:
             job.kill()
             for left in ranks_of(work / "p"):
                 os.kill(left, signal.SIGKILL)
+        said = said or f"it does not end: {job.communicate()[0]}"
         events = [row.get("event") for row in map(json.loads, (work / "log").read_text().splitlines()) if row.get("worker") == 1 and row.get("event") in ("lost", "joined")]
         return [(job.returncode == 0 and events == ["lost", "joined"][:1 + wakes] and "rank 1" in said, f"exit {job.returncode}, {events}: {said.strip()[-100:]!r}")]
 

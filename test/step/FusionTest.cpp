@@ -18,6 +18,7 @@ constexpr int64_t rows = 1024, columns = 512;
 /// A block over matrices [rows, columns] and vectors [rows], in f32.
 class Builder {
 public:
+  explicit Builder(int64_t rows = ::rows, int64_t columns = ::columns) : rows(rows), columns(columns) {}
   int argument(bool vector = false) { return value(vector); }
 
   /// An operation on matrices, or on vectors.
@@ -59,6 +60,7 @@ public:
   std::vector<bool> isVector; // by value
 
 private:
+  const int64_t rows, columns;
   int value(bool vector) {
     isVector.push_back(vector);
     int64_t elements = vector ? rows : rows * columns;
@@ -122,6 +124,18 @@ TEST(Fusion, ASoftmaxIsOneKernelOfRows) {
   Fusion fusion(b.block, /*forGpu=*/false);
   ASSERT_EQ(fusion.getKernels().size(), 1u);
   EXPECT_EQ(fusion.getKernels()[0].rows, (RowSet{1, rows}));
+}
+
+/// A number for each sample of a small batch, as of stochastic depth, and what is multiplied by it: one kernel has a row for each
+/// sample, which a GPU computes on as many multiprocessors.
+TEST(Fusion, AFewSmallValuesAreNotTheRowsOfALargeKernelOfGpus) {
+  for (auto [samples, forGpu, wanted] : {std::tuple{32, false, 1u}, {32, true, 2u}, {1024, true, 1u}}) {
+    Builder b(samples, 40000);
+    int x = b.argument(), kept = b.elementwise({b.argument(true)}, 10);
+    b.output(kept);
+    b.output(b.elementwise({x, b.broadcast(kept)}));
+    EXPECT_EQ(Fusion(b.block, forGpu).getKernels().size(), wanted) << samples << forGpu;
+  }
 }
 
 TEST(Fusion, CallsReadMemory) {

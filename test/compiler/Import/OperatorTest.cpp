@@ -194,6 +194,23 @@ TEST_F(OperatorTest, recurrentLayersThatDoNotFit) {
       "activation 'Tan' is not known");
   EXPECT_EQ(failure(lstm(1 << 20)), "node 'rnn' (LSTM): its sequences have 1048576 steps; 1 to 4096 can be unrolled");
 }
+/// A mask that assignments to slices make is not made in each step.
+TEST_F(OperatorTest, AssignmentsToConstantsAreFolded) {
+  options.forwardOnly = false;
+  ModelMaker m;
+  m.input("x", {3, 4}).weight("w", {4, 4}).output("loss");
+  m.integers("four", {4}).node("ConstantOfShape", {"four"}, {"zeros"});
+  m.integers("columns", {1, 3}).integers("shape", {2, 1}).node("Reshape", {"columns", "shape"}, {"places"});
+  m.integers("added", {5, 7});
+  setInteger(m.node("Cast", {"added"}, {"updates"}), "to", onnx::TensorProto::FLOAT);
+  m.node("ScatterND", {"zeros", "places", "updates"}, {"mask"});
+  m.node("MatMul", {"x", "w"}, {"h"});
+  m.node("Add", {"h", "mask"}, {"y"});
+  setInteger(m.node("ReduceSum", {"y"}, {"loss"}), "keepdims", 0);
+  std::string ir = text(m);
+  EXPECT_LACKS(ir, "scatter");
+  EXPECT_HAS(ir, "[0.000000e+00, 5.000000e+00, 0.000000e+00, 7.000000e+00]");
+}
 TEST_F(OperatorTest, listOfOperatorsIsSorted) {
   auto names = supportedOperators();
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));

@@ -58,4 +58,61 @@ TEST(HeartbeatTest, EndsAlthoughARankIsLostWhileItIsAskedForAMessage) {
   EXPECT_FALSE(heartbeat.hasLost());
   EXPECT_LT(transport.receives, 3);
 }
+
+/// Three ranks, of which the second one is silent. What goes to the third one is slow at first.
+class SlowTransport final : public Transport {
+public:
+  SlowTransport() : Transport(0, 3) {}
+  int cores() const override { return 1; }
+  int local() const override { return 0; }
+  const std::vector<int> &hosts() const override { return hosts_; }
+  int64_t largestTag() const override { return 100; }
+  int heartbeatTag() const override { return 101; }
+  int64_t received(int rank) const override { return rank == 2 ? ++heard : 0; }
+  bool isSpared(int rank) const override { return rank != 0; }
+  bool isLost(int rank) const override { return rank == 1 && dropped; }
+  void drop(int rank) override { dropped = dropped || rank == 1; }
+  std::unique_ptr<Message> send(int rank, int, const void *data, size_t) override {
+    // A heartbeat begins with its kind and the rank that was lost.
+    const auto *beat = static_cast<const int32_t *>(data);
+    if (rank == 2 && beat[0] == 2 && beat[1] == 1)
+      told = true;
+    return std::make_unique<Slow>(rank == 2 ? slow : quick);
+  }
+  std::unique_ptr<Message> receive(int, int, void *, size_t) override { return std::make_unique<Slow>(never); }
+
+  std::atomic<bool> slow = true, told = false, dropped = false;
+
+protected:
+  void startSend(int, const void *, size_t) override {}
+  void startReceive(int, void *, size_t) override {}
+  bool poll() override { return true; }
+  void cancel() override {}
+
+private:
+  struct Slow final : Message {
+    explicit Slow(const std::atomic<bool> &isSlow) : isSlow(isSlow) {}
+    bool poll() override { return !isSlow; }
+    bool isLost() const override { return false; }
+    const std::atomic<bool> &isSlow;
+  };
+  std::atomic<bool> quick = false, never = true;
+  mutable std::atomic<int64_t> heard = 0;
+  std::vector<int> hosts_{0, 0, 0};
+};
+
+TEST(HeartbeatTest, TellsALossToARankWhoseLastHeartbeatHadNotLeft) {
+  SlowTransport transport;
+  Heartbeat heartbeat(transport, {0.01, 0.05, 0.05}, [] { return false; });
+  auto waitFor = [](const std::atomic<bool> &what) {
+    auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (!what && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return what.load();
+  };
+  ASSERT_TRUE(waitFor(transport.dropped));
+  EXPECT_FALSE(transport.told);
+  transport.slow = false;
+  EXPECT_TRUE(waitFor(transport.told)); // it waited for the lost rank for ever
+}
 } // namespace
