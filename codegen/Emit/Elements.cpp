@@ -119,30 +119,90 @@ ElementEmitter::Values ElementEmitter::emitStep(Operation *op, ValueRange point,
   return cast<LoopInterface>(op).emitStep(s, point, accumulators, load);
 }
 
+namespace {
+/// Operands of a concatenation that are elements of buffers of one type, converted alike: the buffer and the number of the element are chosen,
+/// so that one is loaded.
+struct Alike {
+  SmallVector<Operation *> casts; // from the element's type on
+  Value source, linear;
+};
+} // namespace
+
 /// An element of a concatenation along the innermost index, of several that are computed together and lie in the same
 /// operand: their places in it are consecutive in the code, too. Null if they may lie in different ones.
 Value ElementEmitter::concatTogether(graph::ConcatOp concat, ValueRange point) {
-  int64_t dim = concat.getDim(), start = 0;
-  if (s.together.count == 1 || point[dim] != s.together.at ||
-      llvm::any_of(concat.getInputs(), [&](Value input) { return shapeOf(input)[dim] % s.together.count != 0; }))
+  int64_t dim = concat.getDim(), start = 0, count = s.together.count;
+  if (count == 1 || point[dim] != s.together.at ||
+      llvm::any_of(concat.getInputs(), [&](Value input) { return shapeOf(input)[dim] % count != 0; }))
     return {};
-  Value result;
+  struct Part {
+    Value here;    // the element is in this operand or in a later one
+    int alike = -1; // or what `value` is
+    Value value;
+  };
+  SmallVector<Part> parts;
+  SmallVector<Alike> groups;
+  Value piece = s.divIndex(s.together.first, count);
   for (Value input : concat.getInputs()) {
     int64_t size = shapeOf(input)[dim];
     if (size == 0)
       continue;
+    Part &part = parts.emplace_back();
+    part.here = s.op<arith::CmpIOp>(arith::CmpIPredicate::sge, s.together.first, s.index(start));
+    // The place of the first of the elements is seen to be a multiple of their number.
     Values index = llvm::to_vector(point);
-    Value last = s.index(size - s.together.count);
-    Value inside = s.op<arith::MinSIOp>(s.addIndex(s.together.first, -start), last);
-    index[dim] = s.addIndex(s.op<arith::MaxSIOp>(inside, s.index(0)), s.together.offset);
-    // Views of the operand keep its number: nothing is left to simplify, which could hide that places are consecutive.
-    known.push_back({index, llvm::to_vector(shapeOf(input)), s.linearize(index, shapeOf(input))});
-    Value value = resolve(input, index);
-    Value here = s.op<arith::CmpIOp>(arith::CmpIPredicate::sge, s.together.first, s.index(start));
-    result = result ? s.select(here, value, result) : value;
+    index[dim] = s.mulIndex(s.clampIndex(s.addIndex(piece, -start / count), size / count), count);
+    SmallVector<Operation *> casts;
+    if (Value source = castOfBuffer(input, casts)) {
+      auto type = MemRefType::get({ShapedType::kDynamic}, cast<MemRefType>(source.getType()).getElementType());
+      source = s.op<memref::CastOp>(type, source);
+      Value linear = s.linearize(index, shapeOf(input));
+      auto same = llvm::find_if(groups, [&](const Alike &group) {
+        return group.source.getType() == type && llvm::equal(group.casts, casts, [](Operation *a, Operation *b) {
+                 return graph::tensorType(a->getResult(0)).getElementType() == graph::tensorType(b->getResult(0)).getElementType();
+               });
+      });
+      part.alike = same - groups.begin();
+      if (same == groups.end())
+        groups.push_back({casts, source, linear});
+      else
+        *same = {casts, s.select(part.here, source, same->source), s.select(part.here, linear, same->linear)};
+    } else {
+      index[dim] = s.addIndex(index[dim], s.together.offset);
+      // Views of the operand keep its number: nothing is left to simplify, which could hide that places are consecutive.
+      known.push_back({index, llvm::to_vector(shapeOf(input)), s.linearize(index, shapeOf(input))});
+      part.value = resolve(input, index);
+    }
     start += size;
   }
+  SmallVector<Value> loaded;
+  for (const Alike &group : groups) {
+    Value linear = s.addIndex(group.linear, s.together.offset);
+    Value element = s.load(group.source, linear);
+    for (Operation *op : llvm::reverse(group.casts))
+      element = cast<LoopInterface>(op).emitStep(s, point, {}, [&](unsigned, ValueRange) { return element; })[0];
+    loaded.push_back(element);
+  }
+  Value result;
+  for (const Part &part : parts) {
+    Value value = part.alike < 0 ? part.value : loaded[part.alike];
+    result = !result || result == value ? value : s.select(part.here, value, result);
+  }
   return result;
+}
+
+/// The buffer in which the value lies that casts make of it, which are appended, the last one first; null if there is none.
+Value ElementEmitter::castOfBuffer(Value value, SmallVectorImpl<Operation *> &casts) const {
+  while (!current.count(value) && !scalar.count(value) && !temporary.count(value)) {
+    if (Value source = buffer.lookup(value))
+      return source;
+    auto op = value.getDefiningOp<graph::CastOp>();
+    if (!op)
+      break;
+    casts.push_back(op);
+    value = op.getX();
+  }
+  return {};
 }
 
 /// Elementwise operations of a kernel whose rows are single elements need no other index than the row's number.

@@ -78,6 +78,14 @@ std::vector<GradientSample> shapes() {
                                     "%0 = graph.reshape %a : (tensor<64x4x16xf64>) -> tensor<64x64xf64>\n"
                                     "%r = graph.concat %0, %b {dim = 1 : i64} : (tensor<64x64xf64>, tensor<64x64xf64>) "
                                     "-> tensor<64x128xf64>")});
+  // Several operands of a type, some of which are converted: of those that are alike one element is loaded.
+  all.push_back({"concat", function({"512x64xf64", "512x32xf64", "512x96xf64", "512x64xf64"}, "512x256xf64",
+                                    "%0 = graph.cast %b : (tensor<512x32xf64>) -> tensor<512x32xf32>\n"
+                                    "%1 = graph.cast %0 : (tensor<512x32xf32>) -> tensor<512x32xf64>\n"
+                                    "%2 = graph.cast %c : (tensor<512x96xf64>) -> tensor<512x96xf32>\n"
+                                    "%3 = graph.cast %2 : (tensor<512x96xf32>) -> tensor<512x96xf64>\n"
+                                    "%r = graph.concat %a, %1, %3, %d {dim = 1 : i64} : (tensor<512x64xf64>, tensor<512x32xf64>, "
+                                    "tensor<512x96xf64>, tensor<512x64xf64>) -> tensor<512x256xf64>")});
   all.push_back({"batch_norm", function({"8x6x9x9xf64", "6xf64", "6xf64"}, "8x6x9x9xf64",
                                         "%r, %m, %v = graph.batch_norm %a, %b, %c {dim = 1 : i64, epsilon = 1.0e-5 : "
                                         "f64} : (tensor<8x6x9x9xf64>, tensor<6xf64>, tensor<6xf64>) -> "
