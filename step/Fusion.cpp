@@ -20,9 +20,9 @@ static constexpr int64_t farCalls = 4;
 /// Operands that are read for the last time here, and would be kept longer if a value were recomputed at its use: this
 /// many, or two if the use is not nearby.
 static constexpr int64_t mostKept = 4;
-/// On a GPU a stage does not join a kernel with fewer rows than this, each of which it would compute on one multiprocessor, if that
-/// kernel's own values are this many times fewer than the stage's: a launch is saved, and most of the GPU is idle.
-static constexpr int64_t enoughRowsForGpu = 256, fewerValues = 64;
+/// A GPU computes each row on one multiprocessor. Kernels do not become ones of fewer rows than this if a row is longer than this, or if
+/// what gives the rows is this many times smaller than a stage: a launch and some bytes are saved, and most of the GPU is idle.
+static constexpr int64_t enoughRowsForGpu = 256, longRowForGpu = 1 << 13, fewerValues = 64;
 /// The values of a row that no other kernel reads should fit into a cache.
 static constexpr int64_t mostRowElements = 1 << 16;
 /// Operations of a stage, and stages of a kernel: larger kernels take long to compile, and gain nothing.
@@ -279,7 +279,8 @@ bool Fusion::join(int op, ArrayRef<Edge> edges) {
       before = std::max(before, block.op(stage).points());
     const int64_t largest = std::max(before, block.op(op).points());
     bool small = largest <= smallElements;
-    if (forGpu && !small && rows.back() < std::min(own.back(), enoughRowsForGpu) && largest >= fewerValues * before)
+    const bool fewer = rows.back() < std::min(std::max(own.back(), kernel.rows.back()), enoughRowsForGpu);
+    if (forGpu && !small && fewer && (largest >= fewerValues * before || largest / rows.back() > longRowForGpu))
       continue;
     if (forGpu && !small && rows.back() < kernel.rows.back() && reducesColumns(kernel, op, rows.back()))
       continue;

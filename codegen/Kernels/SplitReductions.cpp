@@ -65,9 +65,11 @@ template <typename OpT> Reduction describe(OpT op) {
 }
 
 int64_t wantedOnGpu(const Reduction &r) {
-  int64_t blocks = r.columns ? llvm::divideCeil(r.kept, columnsOfBlock) : r.kept;
-  int64_t most = r.columns ? r.rows / leastRows : r.elements / r.kept / leastElements;
-  return std::clamp(std::min(wantedBlocks / blocks, most), wantedParts, mostPartsForGpu);
+  if (r.columns) { // a block computes several parts of few columns
+    int64_t wanted = r.kept < columnsOfBlock ? wantedBlocks * columnsOfBlock / r.kept : wantedBlocks / llvm::divideCeil(r.kept, columnsOfBlock);
+    return std::max(std::min(wanted, r.rows / leastRows), wantedParts);
+  }
+  return std::clamp(std::min(wantedBlocks / r.kept, r.elements / r.kept / leastElements), wantedParts, mostPartsForGpu);
 }
 
 int64_t partsOf(const Reduction &r, bool forGpu) {
