@@ -28,8 +28,10 @@ static constexpr int64_t mostRowElements = 1 << 16;
 /// Operations of a stage, and stages of a kernel: larger kernels take long to compile, and gain nothing.
 static constexpr int64_t mostOperations = 64, mostOperationsForGpu = 256;
 static constexpr size_t mostStages = 64;
-/// The number of kernels, from the last one back, that a sibling may join.
+/// The number of kernels, from the last one back, that a sibling may join; and the large values that all stages of a kernel of a GPU may
+/// read then: a thread has some elements of each in registers.
 static constexpr int mostSiblings = 8;
+static constexpr size_t mostInputsOfSiblings = 32;
 /// Kernels are formed again when values are no longer stored between them; few are left after the first round.
 static constexpr int mostRounds = 4;
 
@@ -308,19 +310,31 @@ bool Fusion::joinSibling(int number, ArrayRef<Edge> edges, ArrayRef<int> outside
     if (llvm::any_of(edges, [&](const Edge &edge) { return getKernelOf(edge.producer) == i; }))
       continue;
     bool shares = false, same = true;
+    llvm::SmallDenseSet<int> large;
+    auto count = [&](ArrayRef<Edge> from, ArrayRef<int> values) {
+      auto add = [&](int value) {
+        if (2 * block.value(value).elements > block.elements(number))
+          large.insert(value);
+      };
+      llvm::for_each(values, add);
+      for (const Edge &edge : from)
+        add(block.op(edge.producer).results[0]);
+    };
+    count(edges, outside);
     for (int stage : kernel.stages) {
       const Block::Op &other = block.op(stage);
       same &= other.extents == op.extents && other.reduced == op.reduced;
       SmallVector<Edge> theirs;
       SmallVector<int> inputs;
       collectInputs(stage, ownRows(stage), theirs, inputs);
+      count(theirs, inputs);
       for (const Edge &edge : theirs)
         for (const Edge &mine : edges)
           shares |= edge.producer == mine.producer;
       for (int value : inputs)
         shares |= llvm::is_contained(outside, value) && block.value(value).elements > 1;
     }
-    if (!same || !shares)
+    if (!same || !shares || (forGpu && large.size() > mostInputsOfSiblings))
       continue;
     kernel.rows = intersect(kernel.rows, ownRows(number));
     kernel.stages.push_back(number);

@@ -34,6 +34,7 @@ from tensors import bytes_of, elements_of  # noqa: E402
 LARGE = 100e6  # bytes: of what kernels move that move more, at most NARROW is loaded by fewer than roofline.LOAD bytes at a time
 NARROW, HALF = 0.1, 0.5  # or they reach this share of the roofline
 SLOW, LEAST = 200e-6, 1 / 12  # s: kernels that take longer reach this share of the roofline
+SPILLED = 1024  # bytes that a thread of any kernel spills
 SMALL = 10e6  # bytes: kernels that move less are not held to a share of the roofline
 ELEMENTWISE = 0.75  # of the roofline, all large kernels of the transformers together
 NORM = 1.5  # times the bytes of a batch norm at BANDWIDTH
@@ -174,6 +175,7 @@ def check(name, rows):
     yield "no empty launch", empty
     yield "no slow kernel under a twelfth of the roofline", slow
     yield "no thread of millions of instructions", [f"{row[0]}: {row[3]}" for row in rows if row[4].cut]
+    yield "no kernel spills more than 1 KB", [f"{row[0]}: {row[4].spilled}, {row[3]}" for row in rows if row[4].spilled > SPILLED]
     if name not in MODELS:
         return
     if name == "resnet50":

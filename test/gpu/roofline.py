@@ -39,6 +39,7 @@ class Estimate:
     threads: int = 0
     registers: int = 0
     occupancy: float = 0  # resident threads of the most that there can be
+    spilled: int = 0  # bytes of registers that are stored into local memory and loaded again
     load: int = 0  # bytes of the narrowest and of the widest load whose addresses differ between threads
     widest: int = 0
     narrow: float = 0  # bytes of loads of fewer than LOAD bytes, of the bytes that the kernel moves
@@ -119,7 +120,7 @@ def estimate(kernel, code, blocks, moved):
     counts = collections.Counter({line: number / samples for line, number in counts.items()})
     loops = code.loops()
     times = trips(code, loops, counts, {line[0] for line in kernel.lines})
-    e = Estimate(blocks, kernel.threads, code.registers, instructions=sum(times), cut=cut)
+    e = Estimate(blocks, kernel.threads, code.registers, spilled=code.spilled, instructions=sum(times), cut=cut)
     allocated = math.ceil(max(1, code.registers) / 8) * 8 * kernel.threads
     resident = max(1, min(BLOCKS, THREADS // kernel.threads, REGISTERS // allocated, SHARED // (code.shared + 1024)))
     e.occupancy = resident * kernel.threads / THREADS

@@ -25,6 +25,7 @@ class Code:
 
     def __init__(self):
         self.instructions, self.labels, self.registers, self.shared = [], {}, 0, 0
+        self.spilled = 0  # bytes that a thread stores into local memory and loads from it, each place once
 
     def loops(self):
         found = []
@@ -56,6 +57,8 @@ def assemble(ptx, architecture, folder):
             name = match[1]
         if match := re.search(r"Used (\d+) registers", row):
             codes[name].registers = int(match[1])
+        if match := re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", row):
+            codes[name].spilled = int(match[1]) + int(match[2])
         if match := re.search(r"(\d+) bytes smem", row):
             codes[name].shared = int(match[1])
     return codes
