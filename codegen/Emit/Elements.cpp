@@ -120,11 +120,22 @@ ElementEmitter::Values ElementEmitter::emitStep(Operation *op, ValueRange point,
 }
 
 namespace {
-/// Operands of a concatenation that are elements of buffers of one type, converted alike: the buffer and the number of the element are chosen,
+bool isElementwise(Operation *op) {
+  return op->hasTrait<OpTrait::SameOperandsAndResultType>() || op->hasTrait<OpTrait::SameOperandsAndResultShape>();
+}
+
+/// Operands of a concatenation that are functions of elements of buffers, alike in all: the buffer and the number of the element are chosen,
 /// so that one is loaded.
 struct Alike {
-  SmallVector<Operation *> casts; // from the element's type on
+  SmallVector<Operation *> functions; // the last one first
   Value source, linear;
+
+  bool operator==(const Alike &other) const {
+    return source.getType() == other.source.getType() && llvm::equal(functions, other.functions, [](Operation *a, Operation *b) {
+             return a->getName() == b->getName() && a->getName().compareOpProperties(a->getPropertiesStorage(), b->getPropertiesStorage()) &&
+                    graph::tensorType(a->getResult(0)).getElementType() == graph::tensorType(b->getResult(0)).getElementType();
+           });
+  }
 };
 } // namespace
 
@@ -152,21 +163,16 @@ Value ElementEmitter::concatTogether(graph::ConcatOp concat, ValueRange point) {
     // The place of the first of the elements is seen to be a multiple of their number.
     Values index = llvm::to_vector(point);
     index[dim] = s.mulIndex(s.clampIndex(s.addIndex(piece, -start / count), size / count), count);
-    SmallVector<Operation *> casts;
-    if (Value source = castOfBuffer(input, casts)) {
+    SmallVector<Operation *> functions;
+    if (Value source = bufferOf(input, functions)) {
       auto type = MemRefType::get({ShapedType::kDynamic}, cast<MemRefType>(source.getType()).getElementType());
-      source = s.op<memref::CastOp>(type, source);
-      Value linear = s.linearize(index, shapeOf(input));
-      auto same = llvm::find_if(groups, [&](const Alike &group) {
-        return group.source.getType() == type && llvm::equal(group.casts, casts, [](Operation *a, Operation *b) {
-                 return graph::tensorType(a->getResult(0)).getElementType() == graph::tensorType(b->getResult(0)).getElementType();
-               });
-      });
+      Alike own{functions, s.op<memref::CastOp>(type, source), s.linearize(index, shapeOf(input))};
+      auto same = llvm::find(groups, own);
       part.alike = same - groups.begin();
       if (same == groups.end())
-        groups.push_back({casts, source, linear});
+        groups.push_back(own);
       else
-        *same = {casts, s.select(part.here, source, same->source), s.select(part.here, linear, same->linear)};
+        *same = {functions, s.select(part.here, own.source, same->source), s.select(part.here, own.linear, same->linear)};
     } else {
       index[dim] = s.addIndex(index[dim], s.together.offset);
       // Views of the operand keep its number: nothing is left to simplify, which could hide that places are consecutive.
@@ -179,7 +185,7 @@ Value ElementEmitter::concatTogether(graph::ConcatOp concat, ValueRange point) {
   for (const Alike &group : groups) {
     Value linear = s.addIndex(group.linear, s.together.offset);
     Value element = s.load(group.source, linear);
-    for (Operation *op : llvm::reverse(group.casts))
+    for (Operation *op : llvm::reverse(group.functions))
       element = cast<LoopInterface>(op).emitStep(s, point, {}, [&](unsigned, ValueRange) { return element; })[0];
     loaded.push_back(element);
   }
@@ -191,25 +197,23 @@ Value ElementEmitter::concatTogether(graph::ConcatOp concat, ValueRange point) {
   return result;
 }
 
-/// The buffer in which the value lies that casts make of it, which are appended, the last one first; null if there is none.
-Value ElementEmitter::castOfBuffer(Value value, SmallVectorImpl<Operation *> &casts) const {
+/// The buffer of whose elements a value is a function, by elementwise operations, which are appended, the last one first; null if there is none.
+Value ElementEmitter::bufferOf(Value value, SmallVectorImpl<Operation *> &functions) const {
   while (!current.count(value) && !scalar.count(value) && !temporary.count(value)) {
     if (Value source = buffer.lookup(value))
       return source;
-    auto op = value.getDefiningOp<graph::CastOp>();
-    if (!op)
+    Operation *op = value.getDefiningOp();
+    if (!op || op->getNumOperands() != 1 || !isElementwise(op))
       break;
-    casts.push_back(op);
-    value = op.getX();
+    functions.push_back(op);
+    value = op->getOperand(0);
   }
   return {};
 }
 
 /// Elementwise operations of a kernel whose rows are single elements need no other index than the row's number.
 bool ElementEmitter::isFlat(Operation *op) const {
-  bool elementwise =
-      op->hasTrait<OpTrait::SameOperandsAndResultType>() || op->hasTrait<OpTrait::SameOperandsAndResultShape>();
-  return elementwise && graph::tensorType(op->getResult(0)).getNumElements() == rows && rows > 1;
+  return isElementwise(op) && graph::tensorType(op->getResult(0)).getNumElements() == rows && rows > 1;
 }
 
 /// The element of a value that has one element in each row.

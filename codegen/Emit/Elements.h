@@ -101,7 +101,7 @@ private:
   Value linearAt(ValueRange index, llvm::ArrayRef<int64_t> shape) const;
   Values emitStep(mlir::Operation *op, ValueRange point, ValueRange accumulators);
   Value concatTogether(graph::ConcatOp concat, ValueRange point);
-  Value castOfBuffer(Value value, llvm::SmallVectorImpl<mlir::Operation *> &casts) const;
+  Value bufferOf(Value value, llvm::SmallVectorImpl<mlir::Operation *> &functions) const;
   Value loadBeforeBranches(Value source, Value linear);
 
   /// A known index and the number of its element in a value of this shape.
