@@ -41,6 +41,8 @@ public:
   /// The elements of a buffer; null if they have not been written.
   std::vector<Attribute> &buffer(Value value) { return buffers[value]; }
 
+  /// Whether a block may be executed so often.
+  bool affords(Block &block, int64_t times) const { return times <= budget / std::max<int64_t>(1, block.getOperations().size()); }
   /// Executes all operations up to the terminator, if there is one.
   LogicalResult run(Block &block) {
     for (Operation &op : block) {
@@ -130,7 +132,7 @@ private:
 
 class Evaluator {
 public:
-  explicit Evaluator(int64_t budget) : budget(budget) {}
+  explicit Evaluator(int64_t &budget) : budget(budget) {}
 
   FailureOr<DenseElementsAttr> evaluate(Value root) {
     SmallVector<Value> open = {root}; // no recursion: chains are as long as loops
@@ -216,7 +218,7 @@ private:
       carried.push_back(step.addArgument(value.getType(), loop.getLoc()));
     scalar.getBuilder().setInsertionPointToEnd(&step);
     SmallVector<Value> next = loop.emitStep(scalar, point, carried, load);
-    if (failed(interpreter.run(begin)))
+    if (!interpreter.affords(step, domain.points()) || failed(interpreter.run(begin)))
       return failure();
 
     SmallVector<int64_t> outer, inner;
@@ -263,10 +265,10 @@ private:
   }
 
   llvm::DenseMap<Value, DenseElementsAttr> values;
-  int64_t budget;
+  int64_t &budget;
 };
 } // namespace
 
-FailureOr<DenseElementsAttr> codegen::evaluate(Value value, int64_t maxOperations) {
-  return Evaluator(maxOperations).evaluate(value);
+FailureOr<DenseElementsAttr> codegen::evaluate(Value value, int64_t &budget) {
+  return Evaluator(budget).evaluate(value);
 }

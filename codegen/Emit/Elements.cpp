@@ -132,8 +132,9 @@ struct Alike {
 
   bool operator==(const Alike &other) const {
     return source.getType() == other.source.getType() && llvm::equal(functions, other.functions, [](Operation *a, Operation *b) {
+             auto elementOf = [](Value value) { return graph::tensorType(value).getElementType(); }; // with a sign, which buffers do not have
              return a->getName() == b->getName() && a->getName().compareOpProperties(a->getPropertiesStorage(), b->getPropertiesStorage()) &&
-                    graph::tensorType(a->getResult(0)).getElementType() == graph::tensorType(b->getResult(0)).getElementType();
+                    elementOf(a->getResult(0)) == elementOf(b->getResult(0)) && elementOf(a->getOperand(0)) == elementOf(b->getOperand(0));
            });
   }
 };

@@ -300,8 +300,8 @@ Results ModelImporter::importSubgraph(const onnx::GraphProto &graph, llvm::Array
 
 //===- Values that are known while importing ------------------------------===//
 
-/// The largest value that is evaluated, and the largest number of elements that its computation may have.
-static constexpr int64_t maxEvaluated = 1 << 22, maxSlice = 1 << 26;
+/// The largest value that is evaluated, the largest number of elements that its computation may have, and of scalar operations.
+static constexpr int64_t maxEvaluated = 1 << 22, maxSlice = 1 << 26, maxOperations = 1 << 20;
 
 /// Whether a value depends on constants only, and its computation is within the limit.
 static bool canEvaluate(Value value) {
@@ -324,15 +324,22 @@ static bool canEvaluate(Value value) {
 }
 
 std::optional<DenseElementsAttr> ModelImporter::evaluate(Value value) {
+  int64_t budget = maxOperations;
+  return evaluate(value, budget);
+}
+
+std::optional<DenseElementsAttr> ModelImporter::evaluate(Value value, int64_t &budget) {
   if (auto constant = value.getDefiningOp<graph::ConstantOp>())
     return dyn_cast<DenseElementsAttr>(constant.getValue());
   if (auto it = evaluated.find(value); it != evaluated.end())
     return it->second;
-  if (graph::tensorType(value).getNumElements() > maxEvaluated || !canEvaluate(value))
+  if (unknown.contains(value) || graph::tensorType(value).getNumElements() > maxEvaluated || !canEvaluate(value))
     return std::nullopt;
-  auto result = codegen::evaluate(value);
-  if (failed(result))
+  auto result = codegen::evaluate(value, budget);
+  if (failed(result)) {
+    unknown.insert(value);
     return std::nullopt;
+  }
   evaluated[value] = *result;
   return *result;
 }

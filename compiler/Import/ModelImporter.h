@@ -71,6 +71,8 @@ public:
   bool isFromPyTorch() const { return model->producer_name() == "pytorch"; }
   /// The value of a tensor that depends on constants only, if it is not too large.
   std::optional<mlir::DenseElementsAttr> evaluate(mlir::Value value);
+  /// The same, if it takes at most `budget` scalar operations, which are taken from it.
+  std::optional<mlir::DenseElementsAttr> evaluate(mlir::Value value, int64_t &budget);
   /// The results of a graph of a node, which may use the names of `scope`. Its nodes' names begin with `prefix`.
   Results importSubgraph(const onnx::GraphProto &graph, llvm::ArrayRef<Item> inputs, const Scope &scope,
                          const std::string &prefix);
@@ -136,6 +138,7 @@ private:
   std::set<std::string> usedDims, knownDims, batchDims;
   std::vector<std::pair<mlir::Value, mlir::Value>> renewals; // buffer, new value
   llvm::DenseMap<mlir::Value, mlir::DenseElementsAttr> evaluated;
+  llvm::DenseSet<mlir::Value> unknown; // they could not be evaluated
   int64_t importedNodes = 0;
   std::optional<bool> inTraining; // isInTraining(), once it is known
   struct Check {

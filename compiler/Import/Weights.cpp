@@ -15,24 +15,28 @@ void ModelImporter::eraseUnused() {
 /// The largest constant that is folded for a more readable module, and the largest one that is folded because each step would spend
 /// a kernel of its own, with little parallelism, on it.
 static constexpr int64_t maxFolded = 64, maxSerialFolded = 1 << 18;
+/// Scalar operations that all folding may take: some two seconds. The rest is computed in each step.
+static constexpr int64_t maxFoldedOperations = 1 << 21;
 
 /// Folds operations on constants whose results are small, broadcasts of splats, and what updates a constant in a fixed order (as
 /// assignments to slices do when a mask is made).
 void ModelImporter::foldConstants() {
+  int64_t budget = maxFoldedOperations;
+  auto isSmall = [](Value value) { return graph::tensorType(value).getNumElements() <= maxSerialFolded; };
   for (Operation &op : llvm::make_early_inc_range(*builder.getInsertionBlock())) {
     if (op.getNumOperands() == 0 || op.getNumResults() != 1)
       continue;
     auto type = graph::tensorType(op.getResult(0));
     std::optional<DenseElementsAttr> value;
     if (isa<codegen::SerialInterface>(op)) {
-      if (type.getNumElements() <= maxSerialFolded)
-        value = evaluate(op.getResult(0));
+      if (isSmall(op.getResult(0)) && llvm::all_of(op.getOperands(), isSmall))
+        value = evaluate(op.getResult(0), budget);
     } else if (llvm::all_of(op.getOperands(), [](Value v) { return v.getDefiningOp<graph::ConstantOp>(); })) {
       auto constant = op.getOperand(0).getDefiningOp<graph::ConstantOp>().getValue();
       if (isa<graph::BroadcastOp>(op) && constant.isSplat())
         value = cast<DenseElementsAttr>(constant).resizeSplat(type);
       else if (type.getNumElements() <= maxFolded)
-        value = evaluate(op.getResult(0));
+        value = evaluate(op.getResult(0), budget);
     }
     if (!value)
       continue;

@@ -29,7 +29,7 @@ OwningOpRef<ModuleOp> forwardOf(const Sample &sample, MLIRContext &context) {
 }
 
 /// Replaces the arguments by constants with these bytes.
-DenseElementsAttr evaluated(ModuleOp module, ArrayRef<Bytes> arguments, int64_t maxOperations) {
+DenseElementsAttr evaluated(ModuleOp module, ArrayRef<Bytes> arguments, int64_t budget) {
   auto function = module.lookupSymbol<func::FuncOp>("forward");
   Block &block = function.getBody().front();
   Operation *op = &block.front();
@@ -43,7 +43,7 @@ DenseElementsAttr evaluated(ModuleOp module, ArrayRef<Bytes> arguments, int64_t 
       value = DenseElementsAttr::getFromRawBuffer(type, bytes);
     argument.replaceAllUsesWith(graph::ConstantOp::create(builder, op->getLoc(), value));
   }
-  auto found = codegen::evaluate(op->getResult(0), maxOperations);
+  auto found = codegen::evaluate(op->getResult(0), budget);
   return failed(found) ? DenseElementsAttr() : *found;
 }
 

@@ -78,14 +78,21 @@ std::vector<GradientSample> shapes() {
                                     "%0 = graph.reshape %a : (tensor<64x4x16xf64>) -> tensor<64x64xf64>\n"
                                     "%r = graph.concat %0, %b {dim = 1 : i64} : (tensor<64x64xf64>, tensor<64x64xf64>) "
                                     "-> tensor<64x128xf64>")});
-  // Several operands of a type, some of which are converted: of those that are alike one element is loaded.
-  all.push_back({"concat", function({"512x64xf64", "512x32xf64", "512x96xf64", "512x64xf64"}, "512x256xf64",
+  // Several operands of a type, some of which are converted: of those that are alike one element is loaded. The product reads the whole result.
+  all.push_back({"concat", function({"512x64xf64", "512x32xf64", "512x96xf64", "512x64xf64", "256x2xf64"}, "512x2xf64",
                                     "%0 = graph.cast %b : (tensor<512x32xf64>) -> tensor<512x32xf32>\n"
                                     "%1 = graph.cast %0 : (tensor<512x32xf32>) -> tensor<512x32xf64>\n"
                                     "%2 = graph.cast %c : (tensor<512x96xf64>) -> tensor<512x96xf32>\n"
                                     "%3 = graph.cast %2 : (tensor<512x96xf32>) -> tensor<512x96xf64>\n"
-                                    "%r = graph.concat %a, %1, %3, %d {dim = 1 : i64} : (tensor<512x64xf64>, tensor<512x32xf64>, "
-                                    "tensor<512x96xf64>, tensor<512x64xf64>) -> tensor<512x256xf64>")});
+                                    "%4 = graph.concat %a, %1, %3, %d {dim = 1 : i64} : (tensor<512x64xf64>, tensor<512x32xf64>, "
+                                    "tensor<512x96xf64>, tensor<512x64xf64>) -> tensor<512x256xf64>\n"
+                                    "%r = graph.matmul %4, %e : (tensor<512x256xf64>, tensor<256x2xf64>) -> tensor<512x2xf64>")});
+  all.push_back({"concat", function({"1024x64xf64", "1024x32xui8", "1024x32xi8", "128x2xf64"}, "1024x2xf64", // alike but for the sign
+                                    "%0 = graph.cast %b : (tensor<1024x32xui8>) -> tensor<1024x32xf64>\n"
+                                    "%1 = graph.cast %c : (tensor<1024x32xi8>) -> tensor<1024x32xf64>\n"
+                                    "%2 = graph.concat %a, %0, %1 {dim = 1 : i64} : (tensor<1024x64xf64>, tensor<1024x32xf64>, "
+                                    "tensor<1024x32xf64>) -> tensor<1024x128xf64>\n"
+                                    "%r = graph.matmul %2, %d : (tensor<1024x128xf64>, tensor<128x2xf64>) -> tensor<1024x2xf64>")});
   all.push_back({"batch_norm", function({"8x6x9x9xf64", "6xf64", "6xf64"}, "8x6x9x9xf64",
                                         "%r, %m, %v = graph.batch_norm %a, %b, %c {dim = 1 : i64, epsilon = 1.0e-5 : "
                                         "f64} : (tensor<8x6x9x9xf64>, tensor<6xf64>, tensor<6xf64>) -> "
@@ -182,6 +189,8 @@ protected:
     for (int64_t k = 0; k < type.getNumElements(); ++k)
       if (isFloat)
         ((T *)tensor.bytes.data())[k] = (T)(sample.low + (sample.high - sample.low) * number(seed++));
+      else if (type.getElementTypeBitWidth() == 8)
+        tensor.bytes[k] = (char)(k * 37); // also such that have a sign
       else
         ((int64_t *)tensor.bytes.data())[k] = k % sample.modulo;
   }

@@ -1,13 +1,17 @@
 #include "tools/divisi/Launch.h"
+#include "runtime/main/ExitCodes.h"
 #include "tools/divisi/Processes.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 using namespace divisi;
 using namespace divisi::tools;
@@ -26,22 +30,61 @@ void passOn(int signal) {
     kill(child, isDirect || again ? signal : signal == SIGINT ? SIGUSR2 : SIGUSR1);
 }
 
+/// Notices processes of mpirun that are stopped while ranks do not watch each other: when they have not met yet, and when they end.
+class StoppedChildren {
+  using Clock = std::chrono::steady_clock;
+
+public:
+  explicit StoppedChildren(double timeout) : timeout(timeout) {}
+
+  void look(const std::vector<Child> &children) {
+    auto now = Clock::now();
+    std::map<pid_t, Since> still;
+    for (const Child &child : children)
+      if (child.isStopped)
+        still[child.pid] = since.contains(child.pid) ? since[child.pid] : Since{now};
+    since = std::move(still);
+    for (auto &[pid, stop] : since) {
+      double seconds = std::chrono::duration<double>(now - stop.first).count();
+      if (seconds >= std::min(named, timeout) && !std::exchange(stop.isNamed, true))
+        std::cerr << "divisi run: process " << pid << " is stopped: 'kill -CONT " << pid << "' lets it go on; it is killed when that lasts "
+                  << timeout << " s (--timeout)" << std::endl;
+      if (seconds >= timeout + more)
+        kill(pid, SIGKILL);
+    }
+  }
+
+private:
+  /// Seconds until one is named, and those that ranks have to end by themselves because one is silent.
+  static constexpr double named = 8, more = 4;
+  struct Since {
+    Clock::time_point first;
+    bool isNamed = false;
+  };
+  const double timeout;
+  std::map<pid_t, Since> since;
+};
+
 /// Waits for a process to end. mpirun is killed when it has no child process left: it never ends if a rank was killed
 /// during its initialization (PMIx 4.2.2 and later free its description twice). The processes of srun are not its
 /// children.
-int waitFor(pid_t launcher, bool isMpirun) {
+int waitFor(pid_t launcher, bool isMpirun, double timeout) {
   constexpr int before = 300, after = 50; // tenths of a second without a child: before the first, and after the last
   sigset_t ended;
   sigemptyset(&ended);
   sigaddset(&ended, SIGCHLD);
   bool seen = false;
   int status = 0;
+  StoppedChildren stopped(timeout);
   for (int alone = 0; waitpid(launcher, &status, WNOHANG) == 0;) {
     bool often = !seen || alone > 0;
     timespec pause = {often ? 0 : 1, often ? 100'000'000 : 0};
     if (sigtimedwait(&ended, nullptr, &pause) >= 0 || errno == EINTR)
       continue;
-    bool living = !isMpirun || hasLivingChildren(launcher);
+    std::optional<std::vector<Child>> children = isMpirun ? livingChildren(launcher) : std::nullopt;
+    bool living = !children || !children->empty();
+    if (children)
+      stopped.look(*children);
     seen = seen || living;
     alone = living ? 0 : alone + 1;
     if (alone < (seen ? after : before))
@@ -56,7 +99,7 @@ int waitFor(pid_t launcher, bool isMpirun) {
 } // namespace
 
 // An mpirun that ends removes the default folder, which all runs share, perhaps just after another one has found it.
-Launch::Launch(const std::string &launcher) {
+Launch::Launch(const std::string &launcher, double timeout) : timeout(timeout) {
   isDirect = launcher.empty();
   asked = 0;
   struct sigaction action = {};
@@ -115,7 +158,7 @@ Ending Launch::execute(const std::vector<std::string> &words) {
   if (started && asked) // received before the child existed
     kill(pid, SIGTERM);
   if (started)
-    status = waitFor(pid, words[0] == "mpirun");
+    status = waitFor(pid, words[0] == "mpirun", timeout);
   else if (pid > 0)
     waitpid(pid, &status, 0);
   child = 0;
@@ -126,5 +169,7 @@ Ending Launch::execute(const std::vector<std::string> &words) {
   }
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   // Ranks that were told to stop, by whomever, have the code of the signal, too.
+  if (code == runtime::gaveUp || code == runtime::failedAlone)
+    return {1, false, code == runtime::gaveUp && !asked};
   return {code, !asked && code >= 128 && !isStopSignal(code - 128)};
 }

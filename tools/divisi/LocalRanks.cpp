@@ -20,6 +20,8 @@ using runtime::Clock;
 namespace {
 /// Time in which ranks notice that another one is lost, report it and end.
 constexpr auto grace = std::chrono::seconds(3);
+/// Time in which all end when one has ended in order.
+constexpr auto atTheEnd = std::chrono::seconds(4);
 
 /// What ranks are sent in place of a signal. SIGTERM itself ends them before a step is complete: a launcher sends it when
 /// another rank is lost. A program alone knows the signals as they are.
@@ -116,7 +118,7 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
       if (rank.lives)
         kill(rank.pid, signal);
   };
-  std::optional<Clock::time_point> until, stopAt, silentUntil; // silentUntil: the first rank has ended in order
+  std::optional<Clock::time_point> until, stopAt, silentUntil; // silentUntil: a rank has ended in order
   if (stopAfter)
     stopAt = Clock::now() + std::chrono::seconds(*stopAfter);
   if (!problem.empty()) {
@@ -153,24 +155,24 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
         } else if (!until && !rank.endedInOrder()) {
           until = Clock::now() + grace;
         }
-        if (number == 0 && spared.end > 1)
-          silentUntil = Clock::now() + std::chrono::seconds(5);
+        if (!silentUntil && rank.endedInOrder())
+          silentUntil = Clock::now() + atTheEnd;
       }
       if (rank.again && Clock::now() >= *rank.again && ranks[0].lives && !until && !outcome.wasAsked) {
         std::cerr << "divisi run: rank " << number << " is started again" << std::endl;
-        problem.clear();
         if (pid_t pid = start(static_cast<int64_t>(number), nullptr); pid >= 0)
           rank = {pid};
         else
-          rank.again = Clock::now() + grace;
-        problem.clear(); // it is tried again
+          rank.again = Clock::now() + grace; // it is tried again
+        problem.clear();
       }
     }
+    // When ranks end, all have computed everything; the first one may still write results.
     if (silentUntil && !until && Clock::now() >= *silentUntil)
-      for (size_t number = 1; number < ranks.size(); ++number)
-        if (Rank &rank = ranks[number]; rank.lives && !rank.isMissed) {
+      for (size_t number = 0; number < ranks.size(); ++number)
+        if (Rank &rank = ranks[number]; rank.lives && !rank.isMissed && (!ranks[0].lives ? ranks[0].endedInOrder() : isStopped(rank.pid))) {
           std::cerr << "divisi run: rank " << number << " is silent, the others have ended: it is ended" << std::endl;
-          rank.isMissed = true;
+          rank.isMissed = number > 0;
           kill(rank.pid, SIGKILL);
         }
     if (until && Clock::now() >= *until)

@@ -25,19 +25,37 @@ void divisi::tools::replaceBy(const std::vector<std::string> &words) {
   execvp(argv[0], argv.data());
 }
 
-bool divisi::tools::hasLivingChildren(pid_t parent) {
+namespace {
+/// Of /proc/PID/stat: PID (NAME) STATE PARENT ...; the name may contain anything.
+struct Stat {
+  char state = 0;
+  pid_t parent = 0;
+};
+std::optional<Stat> statOf(const std::filesystem::path &folder) {
+  std::ifstream file(folder / "stat");
+  std::string line;
+  std::getline(file, line);
+  std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+  Stat stat;
+  return fields >> stat.state >> stat.parent ? std::optional(stat) : std::nullopt;
+}
+} // namespace
+
+std::optional<std::vector<divisi::tools::Child>> divisi::tools::livingChildren(pid_t parent) {
+  std::vector<Child> found;
   std::error_code error;
   for (std::filesystem::directory_iterator it("/proc", error), end; !error && it != end; it.increment(error)) {
-    if (it->path().filename().string().find_first_not_of("0123456789") != std::string::npos)
+    const std::string name = it->path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos)
       continue;
-    std::ifstream file(it->path() / "stat");
-    std::string line;
-    std::getline(file, line); // PID (NAME) STATE PARENT ...; the name may contain anything
-    std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
-    char state = 0;
-    pid_t of = 0;
-    if (fields >> state >> of && of == parent && state != 'Z' && state != 'X')
-      return true;
+    std::optional<Stat> stat = statOf(it->path());
+    if (stat && stat->parent == parent && stat->state != 'Z' && stat->state != 'X')
+      found.push_back({static_cast<pid_t>(std::stoll(name)), stat->state == 'T'});
   }
-  return static_cast<bool>(error);
+  return error ? std::nullopt : std::optional(found);
+}
+
+bool divisi::tools::isStopped(pid_t pid) {
+  std::optional<Stat> stat = statOf("/proc/" + std::to_string(pid));
+  return stat && stat->state == 'T';
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -25,8 +26,15 @@ inline bool isStopSignal(int signal) {
   return std::find(std::begin(stopSignals), std::end(stopSignals), signal) != std::end(stopSignals);
 }
 
-/// Whether the process has children that have not ended; true if the system does not provide this.
-bool hasLivingChildren(pid_t parent);
+/// The children of a process that have not ended, and whether each is stopped (SIGSTOP); nothing if the system does not provide this.
+struct Child {
+  pid_t pid;
+  bool isStopped;
+};
+std::optional<std::vector<Child>> livingChildren(pid_t parent);
+
+/// Whether a process is stopped.
+bool isStopped(pid_t pid);
 
 } // namespace divisi::tools
 

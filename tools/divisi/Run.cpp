@@ -6,6 +6,7 @@
 #include "runtime/core/Cores.h"
 #include "runtime/core/Manifest.h"
 #include "runtime/core/MappedFile.h"
+#include "runtime/main/ExitCodes.h"
 #include "tools/divisi/Launch.h"
 #include "tools/divisi/Processes.h"
 #include "tools/divisi/RunFlags.h"
@@ -87,6 +88,8 @@ Words launcherWords(const RunRequest &request, std::string &note) {
   }
   for (const std::string &word : words)
     note += word + " ";
+  if (request.restarts.value_or(0) > 0 && request.launcher == "mpirun")
+    words.insert(words.end(), {"-x", runtime::tellsFailures});
   setenv("DIVISI_TERMINAL", isatty(STDOUT_FILENO) ? "1" : "0", 1); // mpirun hides it from the ranks
   if (!has(request.program, "--threads") && !std::getenv("OMP_NUM_THREADS") && request.launcher == "mpirun") {
     int threads = std::max(1, runtime::coresAllowed() / request.devices);
@@ -162,11 +165,15 @@ int tools::runMain(int argc, const char *const *argv) {
     std::cerr << "error: cannot start '" << words[0] << "': " << std::strerror(errno) << std::endl;
     return 1;
   }
-  Launch launch(direct ? "" : request.launcher);
+  Launch launch(direct ? "" : request.launcher, timeoutOf(request.program));
+  if (!direct && restarts > 0)
+    setenv(runtime::tellsFailures, "1", 1);
   Ending ending = launch.execute(words);
-  for (int restart = 1; ending.lost; ++restart) {
-    std::cerr << "error: a rank was lost: signal " << ending.code - 128 << " (" << strsignal(ending.code - 128)
-              << ") ended it";
+  for (int restart = 1; ending.lost || ending.silent; ++restart) {
+    if (ending.silent)
+      std::cerr << "error: a rank was lost: it was silent";
+    else
+      std::cerr << "error: a rank was lost: signal " << ending.code - 128 << " (" << strsignal(ending.code - 128) << ") ended it";
     if (restart > restarts) {
       std::cerr << (restarts > 0 ? "; no restarts are left" : "; --restarts K goes on from the last checkpoint")
                 << std::endl;

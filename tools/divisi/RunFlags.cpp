@@ -1,8 +1,10 @@
 #include "tools/divisi/RunFlags.h"
 #include "runtime/comm/tcp/Rendezvous.h"
 #include "runtime/main/FlagErrors.h"
+#include "runtime/main/Options.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 
 using namespace divisi;
@@ -16,6 +18,16 @@ int tools::usage(const std::string &message) {
 bool tools::has(const std::vector<std::string> &words, const std::string &flag) {
   return std::any_of(words.begin(), words.end(),
                      [&](const std::string &w) { return w == flag || w.rfind(flag + "=", 0) == 0; });
+}
+
+double tools::timeoutOf(const std::vector<std::string> &words) {
+  double seconds = runtime::Options().timeout;
+  for (size_t i = 0; i < words.size(); ++i) {
+    std::string text = words[i].rfind("--timeout=", 0) == 0 ? words[i].substr(words[i].find('=') + 1) : words[i] == "--timeout" && i + 1 < words.size() ? words[i + 1] : "";
+    double value = std::strtod(text.c_str(), nullptr); // the program says what is wrong with it
+    seconds = value > 0 ? value : seconds;
+  }
+  return seconds;
 }
 
 void tools::declareRun(CLI::App &app, RunRequest &request) {

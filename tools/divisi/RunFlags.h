@@ -20,6 +20,8 @@ struct RunRequest {
 
 /// Whether the arguments contain the flag, as "--flag" or "--flag=value".
 bool has(const std::vector<std::string> &words, const std::string &flag);
+/// The program's --timeout in its words, or what it is without one.
+double timeoutOf(const std::vector<std::string> &words);
 
 /// Adds the flags of `divisi run`.
 void declareRun(CLI::App &app, RunRequest &request);

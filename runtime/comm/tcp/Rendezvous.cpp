@@ -18,6 +18,8 @@ using namespace divisi::runtime;
 namespace {
 /// Time after which a rank reports what it waits for.
 constexpr auto untilNoted = std::chrono::seconds(8);
+/// Seconds for which other ranks wait longer than rank 0, which knows the ranks that have not come.
+constexpr double longer = 3;
 
 /// The address of a rank; rank 0 sends all addresses to all ranks.
 struct Place {
@@ -47,7 +49,7 @@ public:
   Meeting(const Rendezvous &where, const Secret &secret)
       : where(where), secret(secret),
         until(Clock::now() +
-              std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(where.patience))),
+              std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(where.patience + (where.rank > 0 ? longer : 0)))),
         places(static_cast<size_t>(where.size)) {
     mine.rank = where.rank;
     mine.size = where.size;
@@ -248,7 +250,7 @@ private:
       return {};
     }
     if (!opened || !receiveAll(peer(0), places.data(), places.size() * sizeof(Place), until))
-      return failure("rank ", where.rank, ": rank 0 has ended before all ranks had come");
+      return failure("rank ", where.rank, ": rank 0 has ended, or is silent, before all ranks had come");
     for (int rank = 1; rank < where.rank; ++rank) {
       Place &place = places[static_cast<size_t>(rank)];
       place.address[sizeof place.address - 1] = 0;
