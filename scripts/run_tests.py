@@ -122,6 +122,7 @@ def suites(build):
         ],
         "nightly": [
             Suite("stopped", [python, str(SOURCE / "test/execute/stopped.py"), "--divisi", divisi], alone=True),  # 24 ranks, named within seconds
+            Suite("stopped-ends", [python, str(SOURCE / "test/execute/stopped_ends.py"), "--divisi", divisi], alone=True),
             Suite("elastic-all", [python, str(SOURCE / "test/execute/elastic.py"), "--divisi", divisi, "--all"], alone=True),
             Suite("asynchronous-all", [python, str(SOURCE / "test/models/asynchronous.py"), "--divisi", divisi]),
             Suite("optimizers-all", [python, str(SOURCE / "test/models/optimizers.py"), "--divisi", divisi]),

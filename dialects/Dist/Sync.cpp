@@ -27,19 +27,19 @@ StringRef Sync::nameOf(Outer outer) { return outers[(size_t)outer]; }
 
 std::string Sync::invalid() const {
   if (every < 1 || every > 1'000'000)
-    return "replicas are averaged every 1 to 1000000 steps, not every " + std::to_string(every);
+    return "replicas are averaged every 1 to 1000000 steps (--average-every), not every " + std::to_string(every);
   if (!(outerRate > 0 && outerRate <= 10))
-    return "the outer learning rate must be above 0, and at most 10";
+    return "the outer learning rate (--outer-lr) must be above 0, and at most 10";
   if (!(outerMomentum >= 0 && outerMomentum < 1))
-    return "the outer momentum must be at least 0, and below 1";
+    return "the outer momentum (--outer-momentum) must be at least 0, and below 1";
   if (asynchronous && topology != Topology::ring)
-    return "asynchronous gossip is on a ring, whose replicas ask and answer by turns";
+    return "asynchronous gossip is on a ring, whose replicas ask and answer by turns: leave out --topology or --asynchronous";
   if (overlap && averageState)
     return "averages that overlap with the next steps are of parameters alone: those of the optimizer's state (--average-state) would come too late";
   if (servers < 0 || servers > 1024 || (mode == Mode::asyncServer && servers == 0))
-    return "there are 1 to 1024 servers, not " + std::to_string(servers);
+    return "there are 1 to 1024 servers (--servers), not " + std::to_string(servers);
   if (maxStaleness && *maxStaleness < 1)
-    return "a replica may be 1 or more batches ahead of the slowest one, or any number (none); with 0 all would wait for each other in "
+    return "a replica may be 1 or more batches ahead of the slowest one (--max-staleness), or any number (none); with 0 all would wait for each other in "
            "every step: that is --sync server";
   return "";
 }

@@ -49,7 +49,7 @@ module attributes {dist.sync = {every = 2 : i64, mode = "local"}} {
 
 // -----
 
-// expected-error @+1 {{'sync': replicas are averaged every 1 to 1000000 steps, not every 0}}
+// expected-error @+1 {{'sync': replicas are averaged every 1 to 1000000 steps (--average-every), not every 0}}
 module attributes {dist.sync = {every = 0 : i64, mode = "local"}} {
   func.func @train() {
     return

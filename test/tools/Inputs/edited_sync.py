@@ -51,7 +51,7 @@ EDITS = [
     (ASYNC, "plan", 'mode = "async', 'max_staleness = 0 : i64, mode = "async', "that is --sync server"),
     (LOCAL, "plan", "every = 4 : i64", "every = 0 : i64", "not every 0"),
     (LOCAL, "plan", "every = 4 : i64, ", "", "'every' is missing"),
-    (NESTEROV, "plan", "outer_momentum = 9.000000e-01", "outer_momentum = 0x7FF8000000000000", "the outer momentum must be"),
+    (NESTEROV, "plan", "outer_momentum = 9.000000e-01", "outer_momentum = 0x7FF8000000000000", "the outer momentum (--outer-momentum) must be"),
     (LOCAL, "plan", "sync = {", "synk = {", "a plan has no 'synk': expected pipeline, sync"),
 ]
 
