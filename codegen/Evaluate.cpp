@@ -38,11 +38,16 @@ public:
 
   void set(Value value, Attribute attr) { values[value] = attr; }
   Attribute get(Value value) const { return values.lookup(value); }
-  /// The elements of a buffer; null if they have not been written.
-  std::vector<Attribute> &buffer(Value value) { return buffers[value]; }
+  /// Binds a buffer that is read: of large tensors few elements may be.
+  void bind(Value value, DenseElementsAttr data) { inputs[value] = data; }
+  /// Binds the buffer that is written; its elements are null until they are.
+  void bind(Value value, std::vector<Attribute> &elements) {
+    output = value;
+    results = &elements;
+  }
 
   /// Whether a block may be executed so often.
-  bool affords(Block &block, int64_t times) const { return times <= budget / std::max<int64_t>(1, block.getOperations().size()); }
+  bool affords(Block &block, int64_t times) const { return times <= budget / static_cast<int64_t>(block.getOperations().size() + 1); }
   /// Executes all operations up to the terminator, if there is one.
   LogicalResult run(Block &block) {
     for (Operation &op : block) {
@@ -57,23 +62,27 @@ public:
 private:
   LogicalResult execute(Operation &op) {
     if (auto load = dyn_cast<memref::LoadOp>(op)) {
-      Attribute *element = at(load.getMemRef(), load.getIndices());
-      if (!element || !*element)
+      std::optional<uint64_t> place = placeOf(load.getMemRef(), load.getIndices());
+      if (!place)
         return failure();
-      set(load, *element);
-      return success();
+      Attribute element = load.getMemRef() == output ? (*results)[*place] : elementOf(inputs.lookup(load.getMemRef()), *place);
+      set(load, element);
+      return success(element);
     }
     if (auto store = dyn_cast<memref::StoreOp>(op)) {
-      Attribute *element = at(store.getMemRef(), store.getIndices());
-      if (!element)
+      std::optional<uint64_t> place = placeOf(store.getMemRef(), store.getIndices());
+      if (!place || store.getMemRef() != output)
         return failure();
-      *element = get(store.getValueToStore());
+      (*results)[*place] = get(store.getValueToStore());
       return success();
     }
     if (auto loop = dyn_cast<scf::ForOp>(op))
       return execute(loop);
-    if (auto branch = dyn_cast<scf::IfOp>(op)) {
-      Block *taken = integer(branch.getCondition()) ? branch.thenBlock() : branch.elseBlock();
+    if (auto branch = dyn_cast<scf::IfOp>(op); branch && branch.getNumResults() == 0) {
+      std::optional<int64_t> condition = integer(branch.getCondition());
+      if (!condition)
+        return failure();
+      Block *taken = *condition ? branch.thenBlock() : branch.elseBlock();
       return taken ? run(*taken) : success();
     }
     SmallVector<Attribute> operands;
@@ -97,7 +106,12 @@ private:
     for (Value start : loop.getInits())
       carried.push_back(get(start));
     auto *yield = loop.getBody()->getTerminator();
-    for (int64_t i = integer(loop.getLowerBound()), end = integer(loop.getUpperBound()), step = integer(loop.getStep()); i < end; i += step) {
+    std::optional<int64_t> begin = integer(loop.getLowerBound()), end = integer(loop.getUpperBound()), step = integer(loop.getStep());
+    if (!begin || !end || !step || *step < 1)
+      return failure();
+    for (int64_t i = *begin; i < *end; i += *step) {
+      if (--budget < 0)
+        return failure();
       set(loop.getInductionVar(), IntegerAttr::get(loop.getInductionVar().getType(), i));
       for (auto [value, attr] : llvm::zip(loop.getRegionIterArgs(), carried))
         set(value, attr);
@@ -111,23 +125,38 @@ private:
     return success();
   }
 
-  int64_t integer(Value value) const { return cast<IntegerAttr>(get(value)).getValue().getZExtValue(); }
+  std::optional<int64_t> integer(Value value) const {
+    auto known = dyn_cast_or_null<IntegerAttr>(get(value));
+    return known ? std::optional<int64_t>(known.getValue().getZExtValue()) : std::nullopt;
+  }
 
-  /// Null: out of range.
-  Attribute *at(Value memref, ValueRange index) {
-    int64_t position = 0;
+  /// The number of an element of a buffer; nothing: out of range.
+  std::optional<uint64_t> placeOf(Value memref, ValueRange index) const {
+    uint64_t place = 0;
     for (auto [value, size] : llvm::zip(index, cast<MemRefType>(memref.getType()).getShape())) {
-      int64_t i = integer(value);
-      if (i < 0 || i >= size)
-        return nullptr;
-      position = position * size + i;
+      std::optional<int64_t> i = integer(value);
+      if (!i || *i < 0 || *i >= size)
+        return std::nullopt;
+      place = place * size + *i;
     }
-    return &buffers[memref][static_cast<size_t>(position)];
+    return place;
+  }
+
+  /// As a scalar of the code, which has no sign.
+  static Attribute elementOf(DenseElementsAttr data, uint64_t place) {
+    if (!data)
+      return {};
+    Type element = data.getElementType();
+    if (isa<FloatType>(element))
+      return FloatAttr::get(element, *(data.getValues<APFloat>().begin() + place));
+    return IntegerAttr::get(ScalarBuilder::scalarType(element), *(data.getValues<APInt>().begin() + place));
   }
 
   int64_t &budget;
   llvm::DenseMap<Value, Attribute> values;
-  llvm::DenseMap<Value, std::vector<Attribute>> buffers;
+  llvm::DenseMap<Value, DenseElementsAttr> inputs;
+  Value output;
+  std::vector<Attribute> *results = nullptr;
 };
 
 class Evaluator {
@@ -181,11 +210,11 @@ private:
     SmallVector<Value> operands;
     for (Value operand : op->getOperands()) {
       operands.push_back(addBuffer(cast<RankedTensorType>(operand.getType())));
-      interpreter.buffer(operands.back()) = elementsOf(values.lookup(operand));
+      interpreter.bind(operands.back(), values.lookup(operand));
     }
     Value result = addBuffer(type);
-    std::vector<Attribute> &elements = interpreter.buffer(result);
-    elements.resize(static_cast<size_t>(type.getNumElements()));
+    std::vector<Attribute> elements(static_cast<size_t>(type.getNumElements()));
+    interpreter.bind(result, elements);
 
     OpBuilder builder(op->getContext());
     builder.setInsertionPointToEnd(&block);
@@ -254,14 +283,6 @@ private:
     if (auto integer = dyn_cast<IntegerAttr>(element))
       return IntegerAttr::get(type, integer.getValue());
     return element;
-  }
-
-  static std::vector<Attribute> elementsOf(DenseElementsAttr data) {
-    std::vector<Attribute> elements;
-    Type type = ScalarBuilder::scalarType(data.getElementType());
-    for (Attribute element : data.getValues<Attribute>())
-      elements.push_back(retyped(element, type));
-    return elements;
   }
 
   llvm::DenseMap<Value, DenseElementsAttr> values;

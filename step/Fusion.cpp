@@ -313,7 +313,7 @@ bool Fusion::joinSibling(int number, ArrayRef<Edge> edges, ArrayRef<int> outside
     llvm::SmallDenseSet<int> large;
     auto count = [&](ArrayRef<Edge> from, ArrayRef<int> values) {
       auto add = [&](int value) {
-        if (2 * block.value(value).elements > block.elements(number))
+        if (2 * block.value(value).elements > op.points())
           large.insert(value);
       };
       llvm::for_each(values, add);

@@ -173,7 +173,7 @@ Value ElementEmitter::concatTogether(graph::ConcatOp concat, ValueRange point) {
       if (same == groups.end())
         groups.push_back(own);
       else
-        *same = {functions, s.select(part.here, own.source, same->source), s.select(part.here, own.linear, same->linear)};
+        same->source = s.select(part.here, own.source, same->source), same->linear = s.select(part.here, own.linear, same->linear);
     } else {
       index[dim] = s.addIndex(index[dim], s.together.offset);
       // Views of the operand keep its number: nothing is left to simplify, which could hide that places are consecutive.
@@ -183,8 +183,9 @@ Value ElementEmitter::concatTogether(graph::ConcatOp concat, ValueRange point) {
     start += size;
   }
   SmallVector<Value> loaded;
+  const int64_t stride = llvm::product_of(shapeOf(concat.getResult()).drop_front(dim + 1)); // not 1 through a transposition
   for (const Alike &group : groups) {
-    Value linear = s.addIndex(group.linear, s.together.offset);
+    Value linear = s.addIndex(group.linear, s.together.offset * stride);
     Value element = s.load(group.source, linear);
     for (Operation *op : llvm::reverse(group.functions))
       element = cast<LoopInterface>(op).emitStep(s, point, {}, [&](unsigned, ValueRange) { return element; })[0];

@@ -15,13 +15,20 @@ void ModelImporter::eraseUnused() {
 /// The largest constant that is folded for a more readable module, and the largest one that is folded because each step would spend
 /// a kernel of its own, with little parallelism, on it.
 static constexpr int64_t maxFolded = 64, maxSerialFolded = 1 << 18;
-/// Scalar operations that all folding may take: some two seconds. The rest is computed in each step.
-static constexpr int64_t maxFoldedOperations = 1 << 21;
+/// Scalar operations that all folding may take, some two seconds, and that of one value. The rest is computed in each step.
+static constexpr int64_t maxFoldedOperations = 1 << 21, maxOfOneValue = maxFoldedOperations / 2;
 
 /// Folds operations on constants whose results are small, broadcasts of splats, and what updates a constant in a fixed order (as
 /// assignments to slices do when a mask is made).
 void ModelImporter::foldConstants() {
-  int64_t budget = maxFoldedOperations;
+  int64_t left = maxFoldedOperations;
+  auto within = [&](Value result) {
+    const int64_t most = std::min(left, maxOfOneValue);
+    int64_t budget = most;
+    auto value = evaluate(result, budget);
+    left -= most - std::max<int64_t>(budget, 0);
+    return value;
+  };
   auto isSmall = [](Value value) { return graph::tensorType(value).getNumElements() <= maxSerialFolded; };
   for (Operation &op : llvm::make_early_inc_range(*builder.getInsertionBlock())) {
     if (op.getNumOperands() == 0 || op.getNumResults() != 1)
@@ -30,13 +37,13 @@ void ModelImporter::foldConstants() {
     std::optional<DenseElementsAttr> value;
     if (isa<codegen::SerialInterface>(op)) {
       if (isSmall(op.getResult(0)) && llvm::all_of(op.getOperands(), isSmall))
-        value = evaluate(op.getResult(0), budget);
+        value = within(op.getResult(0));
     } else if (llvm::all_of(op.getOperands(), [](Value v) { return v.getDefiningOp<graph::ConstantOp>(); })) {
       auto constant = op.getOperand(0).getDefiningOp<graph::ConstantOp>().getValue();
       if (isa<graph::BroadcastOp>(op) && constant.isSplat())
         value = cast<DenseElementsAttr>(constant).resizeSplat(type);
       else if (type.getNumElements() <= maxFolded)
-        value = evaluate(op.getResult(0), budget);
+        value = within(op.getResult(0));
     }
     if (!value)
       continue;

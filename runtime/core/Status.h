@@ -17,15 +17,18 @@ public:
   enum class Kind {
     Ok,
     Failure, ///< the request could not be carried out: exit code 1
+    Silence, ///< the same, because another rank has not come, or not answered, in time
     Usage,   ///< the request is invalid: exit code 2
   };
 
   Status() = default;
   static Status failure(std::string message) { return {Kind::Failure, std::move(message)}; }
+  static Status silence(std::string message) { return {Kind::Silence, std::move(message)}; }
   static Status usage(std::string message) { return {Kind::Usage, std::move(message)}; }
 
   bool ok() const { return kind_ == Kind::Ok; }
   Kind kind() const { return kind_; }
+  bool isSilence() const { return kind_ == Kind::Silence; }
   const std::string &message() const { return message_; }
   int exitCode() const { return ok() ? 0 : kind_ == Kind::Usage ? 2 : 1; }
 

@@ -167,6 +167,5 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
   }
   if (!joined.status().message().empty())
     std::cerr << concat("error: ", oneLine(joined.status().message()), "\n") << std::flush;
-  // Ranks that have not met wait for one that does not come.
-  return joined.status().exitCode() == 1 && std::getenv(tellsFailures) ? gaveUp : joined.status().exitCode();
+  return joined.status().isSilence() && std::getenv(tellsFailures) ? gaveUp : joined.status().exitCode();
 }

@@ -87,6 +87,11 @@ std::vector<GradientSample> shapes() {
                                     "%4 = graph.concat %a, %1, %3, %d {dim = 1 : i64} : (tensor<512x64xf64>, tensor<512x32xf64>, "
                                     "tensor<512x96xf64>, tensor<512x64xf64>) -> tensor<512x256xf64>\n"
                                     "%r = graph.matmul %4, %e : (tensor<512x256xf64>, tensor<256x2xf64>) -> tensor<512x2xf64>")});
+  all.push_back({"concat", function({"128x512xf64", "128x512xf64", "256x2xf64"}, "512x2xf64", // the innermost index is another one's
+                                    "%0 = graph.concat %a, %b {dim = 0 : i64} : (tensor<128x512xf64>, tensor<128x512xf64>) -> tensor<256x512xf64>\n"
+                                    "%1 = graph.transpose %0 {permutation = array<i64: 1, 0>} : (tensor<256x512xf64>) -> tensor<512x256xf64>\n"
+                                    "%2 = graph.neg %1 : tensor<512x256xf64>\n"
+                                    "%r = graph.matmul %2, %c : (tensor<512x256xf64>, tensor<256x2xf64>) -> tensor<512x2xf64>")});
   all.push_back({"concat", function({"1024x64xf64", "1024x32xui8", "1024x32xi8", "128x2xf64"}, "1024x2xf64", // alike but for the sign
                                     "%0 = graph.cast %b : (tensor<1024x32xui8>) -> tensor<1024x32xf64>\n"
                                     "%1 = graph.cast %c : (tensor<1024x32xi8>) -> tensor<1024x32xf64>\n"

@@ -10,6 +10,7 @@ Needs only Python and a C compiler (CC, or cc). Ends with `N passed, N failed`.
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
 import signal
@@ -81,7 +82,9 @@ def run(divisi, folder, program, when, rank, flags, work):
         job.kill()
         left = ranks_of(copy)
         for pid in left.values():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        job.wait()
     text = (work / "said").read_text()
     assert when == "training" or (work / "once").exists(), "no rank was stopped"
     assert code == 0 and not left, f"exit code {code}, ranks left {sorted(left)}: {text[-400:]!r}"
@@ -110,8 +113,8 @@ def main():
             try:
                 print(f"ok   {name}: {run(options.divisi, folder, *case, work)}", flush=True)
                 passed += 1
-            except AssertionError as error:
-                print(f"FAIL {name}: {error}", flush=True)
+            except (AssertionError, KeyError, OSError) as error:
+                print(f"FAIL {name}: {error!r}", flush=True)
                 failed += 1
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0

@@ -2,6 +2,7 @@
 #include "runtime/main/ExitCodes.h"
 #include "tools/divisi/Processes.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -38,18 +39,21 @@ public:
   explicit StoppedChildren(double timeout) : timeout(timeout) {}
 
   void look(const std::vector<Child> &children) {
-    auto now = Clock::now();
-    std::map<pid_t, Since> still;
-    for (const Child &child : children)
-      if (child.isStopped)
-        still[child.pid] = since.contains(child.pid) ? since[child.pid] : Since{now};
-    since = std::move(still);
-    for (auto &[pid, stop] : since) {
-      double seconds = std::chrono::duration<double>(now - stop.first).count();
-      if (seconds >= std::min(named, timeout) && !std::exchange(stop.isNamed, true))
+    const auto now = Clock::now();
+    const double passed = std::min(std::chrono::duration<double>(now - last).count(), 2.0); // more was this process's own pause
+    last = now;
+    std::map<pid_t, Stop> still;
+    if (!std::all_of(children.begin(), children.end(), [](const Child &child) { return child.isStopped; })) // else somebody pauses the whole job
+      for (const Child &child : children)
+        if (child.isStopped)
+          still[child.pid] = stops.contains(child.pid) ? stops[child.pid] : Stop();
+    stops = std::move(still);
+    for (auto &[pid, stop] : stops) {
+      stop.seconds += passed;
+      if (stop.seconds >= std::min(named, timeout) && !std::exchange(stop.isNamed, true))
         std::cerr << "divisi run: process " << pid << " is stopped: 'kill -CONT " << pid << "' lets it go on; it is killed when that lasts "
                   << timeout << " s (--timeout)" << std::endl;
-      if (seconds >= timeout + more)
+      if (stop.seconds >= timeout + more)
         kill(pid, SIGKILL);
     }
   }
@@ -57,12 +61,13 @@ public:
 private:
   /// Seconds until one is named, and those that ranks have to end by themselves because one is silent.
   static constexpr double named = 8, more = 4;
-  struct Since {
-    Clock::time_point first;
+  struct Stop {
+    double seconds = 0;
     bool isNamed = false;
   };
   const double timeout;
-  std::map<pid_t, Since> since;
+  Clock::time_point last = Clock::now();
+  std::map<pid_t, Stop> stops;
 };
 
 /// Waits for a process to end. mpirun is killed when it has no child process left: it never ends if a rank was killed
@@ -169,7 +174,7 @@ Ending Launch::execute(const std::vector<std::string> &words) {
   }
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   // Ranks that were told to stop, by whomever, have the code of the signal, too.
-  if (code == runtime::gaveUp || code == runtime::failedAlone)
+  if (std::getenv(runtime::tellsFailures) && (code == runtime::gaveUp || code == runtime::failedAlone))
     return {1, false, code == runtime::gaveUp && !asked};
   return {code, !asked && code >= 128 && !isStopSignal(code - 128)};
 }

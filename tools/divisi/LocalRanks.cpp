@@ -22,23 +22,20 @@ namespace {
 constexpr auto grace = std::chrono::seconds(3);
 /// Time in which all end when one has ended in order.
 constexpr auto atTheEnd = std::chrono::seconds(4);
-
-/// What ranks are sent in place of a signal. SIGTERM itself ends them before a step is complete: a launcher sends it when
-/// another rank is lost. A program alone knows the signals as they are.
-int toRanks(int signal, int64_t count) {
-  return count == 1 ? signal : signal == SIGTERM ? SIGUSR1 : signal == SIGINT ? SIGUSR2 : signal;
-}
-
-/// The signal that a rank was to understand.
-int meaningOf(int signal) { return signal == SIGUSR1 ? SIGTERM : signal == SIGUSR2 ? SIGINT : signal; }
 } // namespace
 
 struct LocalRanks::Rank {
   pid_t pid;
   bool lives = true, killed = false;
   bool isMissed = false; // lost, and the others go on
-  int status = 0;
+  int status = 0, stoppedLooks = 0;
   std::optional<Clock::time_point> again = {}; // when it is replaced
+
+  /// Whether it has been stopped for some seconds, of the looks that are taken five times a second.
+  bool hasStopped(bool now) {
+    stoppedLooks = now ? stoppedLooks + 1 : 0;
+    return stoppedLooks > 10;
+  }
 
   /// Whether the others have perhaps gone on without it, since it was silent.
   bool isLeftBehind() const { return WIFEXITED(status) && WEXITSTATUS(status) == runtime::leftBehind; }
@@ -152,10 +149,10 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
                     << std::endl;
           if (spared.replaceAfter && replaced++ < spared.most.value_or(std::numeric_limits<int64_t>::max()))
             rank.again = Clock::now() + std::chrono::seconds(*spared.replaceAfter);
-        } else if (!until && !rank.endedInOrder()) {
+        } else if (!until && !rank.isMissed && !rank.endedInOrder()) {
           until = Clock::now() + grace;
         }
-        if (!silentUntil && rank.endedInOrder())
+        if (rank.endedInOrder() && (!silentUntil || number == 0))
           silentUntil = Clock::now() + atTheEnd;
       }
       if (rank.again && Clock::now() >= *rank.again && ranks[0].lives && !until && !outcome.wasAsked) {
@@ -170,7 +167,7 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
     // When ranks end, all have computed everything; the first one may still write results.
     if (silentUntil && !until && Clock::now() >= *silentUntil)
       for (size_t number = 0; number < ranks.size(); ++number)
-        if (Rank &rank = ranks[number]; rank.lives && !rank.isMissed && (!ranks[0].lives ? ranks[0].endedInOrder() : isStopped(rank.pid))) {
+        if (Rank &rank = ranks[number]; rank.lives && !rank.isMissed && (!ranks[0].lives ? ranks[0].endedInOrder() : rank.hasStopped(isStopped(rank.pid)))) {
           std::cerr << "divisi run: rank " << number << " is silent, the others have ended: it is ended" << std::endl;
           rank.isMissed = number > 0;
           kill(rank.pid, SIGKILL);

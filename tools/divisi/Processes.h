@@ -26,6 +26,15 @@ inline bool isStopSignal(int signal) {
   return std::find(std::begin(stopSignals), std::end(stopSignals), signal) != std::end(stopSignals);
 }
 
+/// What ranks are sent in place of a signal. SIGTERM itself ends them before a step is complete: a launcher sends it when
+/// another rank is lost. A program alone knows the signals as they are.
+inline int toRanks(int signal, int64_t count) {
+  return count == 1 ? signal : signal == SIGTERM ? SIGUSR1 : signal == SIGINT ? SIGUSR2 : signal;
+}
+
+/// The signal that a rank was to understand.
+inline int meaningOf(int signal) { return signal == SIGUSR1 ? SIGTERM : signal == SIGUSR2 ? SIGINT : signal; }
+
 /// The children of a process that have not ended, and whether each is stopped (SIGSTOP); nothing if the system does not provide this.
 struct Child {
   pid_t pid;

@@ -48,8 +48,8 @@ class Meeting {
 public:
   Meeting(const Rendezvous &where, const Secret &secret)
       : where(where), secret(secret),
-        until(Clock::now() +
-              std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(where.patience + (where.rank > 0 ? longer : 0)))),
+        patience(where.patience + (where.rank > 0 ? longer : 0)),
+        until(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(patience))),
         places(static_cast<size_t>(where.size)) {
     mine.rank = where.rank;
     mine.size = where.size;
@@ -130,8 +130,8 @@ private:
     Visitors visitors(secret, where.rank, where.size);
     while (forgetLost(first, missing), missing > 0) {
       if (Clock::now() > until)
-        return failure("rank ", where.rank, ": ", missing, " of ", where.size, " ranks have not come within ",
-                       where.patience, " seconds (", absent(first), ")");
+        return Status::silence(concat("rank ", where.rank, ": ", missing, " of ", where.size, " ranks have not come within ",
+                                      patience, " seconds (", absent(first), ")"));
       if (Clock::now() > tell) {
         note(concat("rank ", where.rank, " waits for ", absent(first), " on port ",
                     Address::ofThisEnd(listener).port()));
@@ -250,7 +250,7 @@ private:
       return {};
     }
     if (!opened || !receiveAll(peer(0), places.data(), places.size() * sizeof(Place), until))
-      return failure("rank ", where.rank, ": rank 0 has ended, or is silent, before all ranks had come");
+      return Status::silence(concat("rank ", where.rank, ": rank 0 has ended, or is silent, before all ranks had come"));
     for (int rank = 1; rank < where.rank; ++rank) {
       Place &place = places[static_cast<size_t>(rank)];
       place.address[sizeof place.address - 1] = 0;
@@ -278,8 +278,8 @@ private:
             return {};
         }
       if (Clock::now() > until)
-        return why.empty() ? failure("rank ", where.rank, ": nobody answers at ", place)
-                           : failure("rank ", where.rank, " does not reach rank ", rank, " at ", place, ": ", why);
+        return Status::silence(why.empty() ? concat("rank ", where.rank, ": nobody answers at ", place)
+                                           : concat("rank ", where.rank, " does not reach rank ", rank, " at ", place, ": ", why));
       if (Clock::now() > tell) {
         note(concat("rank ", where.rank, " waits for rank ", rank, " at ", place, why.empty() ? "" : ": ", why));
         tell = until;
@@ -290,7 +290,8 @@ private:
 
   const Rendezvous &where;
   const Secret &secret;
-  Clock::time_point until;
+  const double patience; ///< seconds
+  const Clock::time_point until;
   Hello mine;
   std::vector<Place> places;
   Connections result;
