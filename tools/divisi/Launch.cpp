@@ -43,7 +43,9 @@ public:
     const double passed = std::min(std::chrono::duration<double>(now - last).count(), 2.0); // more was this process's own pause
     last = now;
     std::map<pid_t, Stop> still;
-    if (!std::all_of(children.begin(), children.end(), [](const Child &child) { return child.isStopped; })) // else somebody pauses the whole job
+    most = std::max(most, children.size());
+    const bool areAll = std::all_of(children.begin(), children.end(), [](const Child &child) { return child.isStopped; });
+    if (!areAll || children.size() < most) // else somebody pauses the whole job
       for (const Child &child : children)
         if (child.isStopped)
           still[child.pid] = stops.contains(child.pid) ? stops[child.pid] : Stop();
@@ -66,6 +68,7 @@ private:
     bool isNamed = false;
   };
   const double timeout;
+  size_t most = 0; ///< processes, so far
   Clock::time_point last = Clock::now();
   std::map<pid_t, Stop> stops;
 };
