@@ -312,6 +312,8 @@ bool Fusion::joinSibling(int number, ArrayRef<Edge> edges, ArrayRef<int> outside
     bool shares = false, same = true;
     llvm::SmallDenseSet<int> large;
     auto count = [&](ArrayRef<Edge> from, ArrayRef<int> values) {
+      if (!forGpu)
+        return;
       auto add = [&](int value) {
         if (2 * block.value(value).elements > op.points())
           large.insert(value);
@@ -334,7 +336,7 @@ bool Fusion::joinSibling(int number, ArrayRef<Edge> edges, ArrayRef<int> outside
       for (int value : inputs)
         shares |= llvm::is_contained(outside, value) && block.value(value).elements > 1;
     }
-    if (!same || !shares || (forGpu && large.size() > mostInputsOfSiblings))
+    if (!same || !shares || large.size() > mostInputsOfSiblings)
       continue;
     kernel.rows = intersect(kernel.rows, ownRows(number));
     kernel.stages.push_back(number);

@@ -76,10 +76,8 @@ TEST(EvaluateTest, ValuesOfEveryOperationAreThoseOfPrograms) {
     llvm::raw_string_ostream(text) << *module;
     Draw draw(1);
     std::vector<Bytes> arguments;
-    for (Type type : op.getParentOfType<func::FuncOp>().getArgumentTypes()) {
-      Type element = cast<RankedTensorType>(type).getElementType();
-      arguments.push_back(randomBytes(draw, cast<RankedTensorType>(type), element.isInteger() ? 0 : -1, element.isInteger(1) ? 2 : element.isInteger() ? 3 : 1));
-    }
+    for (Type type : op.getParentOfType<func::FuncOp>().getArgumentTypes())
+      arguments.push_back(randomArgument(draw, cast<RankedTensorType>(type)));
     auto type = cast<RankedTensorType>(op.getResult(0).getType());
     DenseElementsAttr value = evaluated(*module, arguments, 1 << 22);
     if (!value) {

@@ -44,18 +44,11 @@ protected:
     return plan;
   }
 
-  /// Floats below one, integers that are indices of every sample.
   static Turn argumentsOf(const compiler::JitProgram &program) {
     Draw draw(1);
     Turn turn{false, {}};
-    for (const auto &[name, place] : program.arguments) {
-      Type element = place.type.getElementType();
-      bool bit = element.isInteger(1);
-      turn.inputs[name] = randomBytes(draw, place.type, element.isInteger() ? 0 : -1,
-                                      bit                   ? 2
-                                      : element.isInteger() ? 3
-                                                            : 1);
-    }
+    for (const auto &[name, place] : program.arguments)
+      turn.inputs[name] = randomArgument(draw, place.type);
     return turn;
   }
 

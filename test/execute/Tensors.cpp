@@ -35,6 +35,11 @@ Bytes test::randomBytes(Draw &draw, RankedTensorType type, double low, double hi
   return bytes;
 }
 
+Bytes test::randomArgument(Draw &draw, RankedTensorType type) {
+  Type element = type.getElementType();
+  return randomBytes(draw, type, element.isInteger() ? 0 : -1, element.isInteger(1) ? 2 : element.isInteger() ? 3 : 1);
+}
+
 static std::vector<double> toDoubles(const Bytes &bytes, Type element) {
   std::vector<double> result(bytes.size() / graph::bytesOfElement(element));
   withElements(bytes.data(), element, [&](auto *elements) { result.assign(elements, elements + result.size()); });

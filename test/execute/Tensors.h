@@ -15,6 +15,8 @@ using Tensors = std::map<std::string, Bytes>;
 
 /// Elements from [low, high); integers are rounded down.
 Bytes randomBytes(Draw &draw, mlir::RankedTensorType type, double low, double high);
+/// For an argument of any sample of an operation: floats below one, integers that are indices.
+Bytes randomArgument(Draw &draw, mlir::RankedTensorType type);
 /// A text that describes the difference of two tensors; empty if they agree. Floats may differ by the tolerance times
 /// the largest one, and by values that are zero except for rounding.
 std::string difference(const Bytes &expected, const Bytes &got, mlir::Type element, double tolerance);

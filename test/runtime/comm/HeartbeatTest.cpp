@@ -5,15 +5,30 @@
 using namespace divisi::runtime;
 
 namespace {
-/// Two ranks, of which the other one is lost between two looks: this one learns it when it asks for a message.
-class LosingTransport final : public Transport {
+/// Rank 0 of some on one host, whose messages a test makes up.
+class MadeUpTransport : public Transport {
 public:
-  LosingTransport() : Transport(0, 2) {}
+  explicit MadeUpTransport(int size) : Transport(0, size), hosts_(static_cast<size_t>(size)) {}
   int cores() const override { return 1; }
   int local() const override { return 0; }
   const std::vector<int> &hosts() const override { return hosts_; }
   int64_t largestTag() const override { return 100; }
   int heartbeatTag() const override { return 101; }
+
+protected:
+  void startSend(int, const void *, size_t) override {}
+  void startReceive(int, void *, size_t) override {}
+  bool poll() override { return true; }
+  void cancel() override {}
+
+private:
+  std::vector<int> hosts_;
+};
+
+/// Two ranks, of which the other one is lost between two looks: this one learns it when it asks for a message.
+class LosingTransport final : public MadeUpTransport {
+public:
+  LosingTransport() : MadeUpTransport(2) {}
   bool isSpared(int rank) const override { return rank == 1; }
   bool isLost(int rank) const override { return rank == 1 && lost; }
   std::unique_ptr<Message> send(int, int, const void *, size_t) override { return std::make_unique<Asked>(*this, false); }
@@ -24,12 +39,6 @@ public:
 
   std::atomic<bool> loses = false, lost = false;
   std::atomic<int> receives = 0;
-
-protected:
-  void startSend(int, const void *, size_t) override {}
-  void startReceive(int, void *, size_t) override {}
-  bool poll() override { return true; }
-  void cancel() override {}
 
 private:
   struct Asked final : Message {
@@ -43,7 +52,6 @@ private:
     LosingTransport &owner;
     bool comes;
   };
-  std::vector<int> hosts_{0, 0};
 };
 
 TEST(HeartbeatTest, EndsAlthoughARankIsLostWhileItIsAskedForAMessage) {
@@ -60,14 +68,9 @@ TEST(HeartbeatTest, EndsAlthoughARankIsLostWhileItIsAskedForAMessage) {
 }
 
 /// Three ranks, of which the second one is silent. What goes to the third one is slow at first.
-class SlowTransport final : public Transport {
+class SlowTransport final : public MadeUpTransport {
 public:
-  SlowTransport() : Transport(0, 3) {}
-  int cores() const override { return 1; }
-  int local() const override { return 0; }
-  const std::vector<int> &hosts() const override { return hosts_; }
-  int64_t largestTag() const override { return 100; }
-  int heartbeatTag() const override { return 101; }
+  SlowTransport() : MadeUpTransport(3) {}
   int64_t received(int rank) const override { return rank == 2 ? ++heard : 0; }
   bool isSpared(int rank) const override { return rank != 0; }
   bool isLost(int rank) const override { return rank == 1 && dropped; }
@@ -83,12 +86,6 @@ public:
 
   std::atomic<bool> slow = true, told = false, dropped = false;
 
-protected:
-  void startSend(int, const void *, size_t) override {}
-  void startReceive(int, void *, size_t) override {}
-  bool poll() override { return true; }
-  void cancel() override {}
-
 private:
   struct Slow final : Message {
     explicit Slow(const std::atomic<bool> &isSlow) : isSlow(isSlow) {}
@@ -98,7 +95,6 @@ private:
   };
   std::atomic<bool> quick = false, never = true;
   mutable std::atomic<int64_t> heard = 0;
-  std::vector<int> hosts_{0, 0, 0};
 };
 
 TEST(HeartbeatTest, TellsALossToARankWhoseLastHeartbeatHadNotLeft) {
@@ -113,6 +109,6 @@ TEST(HeartbeatTest, TellsALossToARankWhoseLastHeartbeatHadNotLeft) {
   ASSERT_TRUE(waitFor(transport.dropped));
   EXPECT_FALSE(transport.told);
   transport.slow = false;
-  EXPECT_TRUE(waitFor(transport.told)); // it waited for the lost rank for ever
+  EXPECT_TRUE(waitFor(transport.told));
 }
 } // namespace
