@@ -130,7 +130,7 @@ GraphPlan CappedSearch::evaluate(double price, bool exact) {
     noteBound(price, eliminateAll(base, price, *narrow, choice));
     return planOf(std::move(choice));
   }
-  double lower = -infinity, last = -infinity, least = infinity;
+  double lower = -infinity, last = price == passedPrice ? passedBound : -infinity, least = infinity;
   std::vector<int> found; // value `least`; of the stage until it changes, then of the whole graph
   bool inStage = false;
   int nextAttempt = roundsToEliminate;
@@ -180,6 +180,8 @@ GraphPlan CappedSearch::evaluate(double price, bool exact) {
       }
     }
   }
+  passedPrice = price;
+  passedBound = lower;
   leaveStage();
   GraphPlan plan = planOf(std::move(found));
   auto valueOf = [&](const GraphPlan &p) { return p.cost + price * p.memory; };

@@ -58,6 +58,7 @@ private:
   GraphPlan cheapest; // within the capacity
   std::optional<GraphPlan> under, over;
   double lowerBound = -std::numeric_limits<double>::infinity(), boundPrice = 0;
+  double passedPrice = -1, passedBound = 0; // of the last messages: further ones at this price begin with this bound
   double workDone = 0;
   int roundsDone = 0;
 };

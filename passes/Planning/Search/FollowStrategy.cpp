@@ -1,5 +1,4 @@
 // Plans that a strategy names, without a search.
-#include "passes/Planning/Search/Forms.h"
 #include "passes/Planning/Search/Planner.h"
 
 using namespace divisi;
@@ -10,10 +9,7 @@ std::vector<Candidate> Planner::strategy(const Mesh &mesh, const std::vector<Pin
   auto plan = planIfAny(problem, mesh, {pins, zero});
   if (!plan)
     return {};
-  std::vector<Candidate> found = {
-      price(cluster, mesh, *plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""))};
-  found[0].forms = recognize(problem, mesh, *plan);
-  return found;
+  return {price(cluster, mesh, *plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""))};
 }
 
 std::vector<Candidate> Planner::fittingStrategies(const Mesh &mesh, const std::vector<Pin> &pins) const {

@@ -5,7 +5,7 @@
 using namespace divisi;
 using namespace divisi::planning;
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && __has_attribute(target_clones)
 #define DIVISI_WIDE __attribute__((target_clones("avx2", "default")))
 #else
 #define DIVISI_WIDE

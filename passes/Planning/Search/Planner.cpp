@@ -61,7 +61,7 @@ std::vector<int64_t> fewerThan(int64_t all) {
 /// The devices that the meshes have.
 int64_t devicesOf(const PlannerOptions &options) { return options.meshes.empty() ? 1 : options.meshes[0].devices(); }
 
-/// Whether a search finds the same as on another of the meshes, where the names of the axes are exchanged.
+/// Whether it has an axis that others have, too, in another place: strategies tell the axes by name.
 bool hasNamesExchanged(const Mesh &mesh, const PlannerOptions &options) {
   return mesh.axes[0].name == "model" && options.meshes.size() > 1;
 }
@@ -71,6 +71,30 @@ std::vector<int64_t> sizesOf(const Mesh &mesh) {
   for (const auto &axis : mesh.axes)
     sizes.push_back(axis.size);
   return sizes;
+}
+
+/// The meshes on which searches find different plans. Names and order of axes are of no account to a search, unless pins
+/// name them: of meshes that are alike otherwise, the first with "data" outside is searched.
+std::vector<const Mesh *> different(const Cluster &cluster, llvm::ArrayRef<Mesh> meshes, const PlannerOptions &options) {
+  std::vector<const Mesh *> result;
+  auto isKnown = [&](const Mesh &mesh) {
+    return hasNamesExchanged(mesh, options) ||
+           llvm::any_of(result, [&](const Mesh *other) { return haveSameAxes(cluster, mesh, *other); });
+  };
+  for (const Mesh &mesh : meshes)
+    if (!options.pins.empty() || !isKnown(mesh))
+      result.push_back(&mesh);
+  return result;
+}
+
+/// Whether one of the searches has found a plan on the mesh that lays everything so.
+bool isFound(const std::vector<std::vector<Candidate>> &answers, const Mesh &mesh,
+             const std::map<int, Sharding> &places) {
+  auto lays = [&](const Candidate &candidate) {
+    return candidate.searched && sizesOf(candidate.mesh) == sizesOf(mesh) &&
+           llvm::all_of(places, [&](const auto &place) { return candidate.plan.tensors[place.first] == place.second; });
+  };
+  return llvm::any_of(answers, [&](const std::vector<Candidate> &found) { return llvm::any_of(found, lays); });
 }
 
 using Task = std::function<std::vector<Candidate>()>;
@@ -189,30 +213,39 @@ std::vector<StepCall> Planner::calls(const Mesh &mesh, const Plan &plan) const {
 
 Planner::Spaces Planner::spacesOf(llvm::ArrayRef<Mesh> meshes) const {
   Spaces spaces;
-  std::vector<std::pair<const Mesh *, std::unique_ptr<SearchSpace> *>> empty;
-  for (const Mesh &mesh : meshes)
-    if (auto [it, fresh] = spaces.try_emplace(sizesOf(mesh)); fresh)
-      empty.emplace_back(&mesh, &it->second);
-  llvm::parallelFor(0, empty.size(), [&](size_t i) { *empty[i].second = spaceOf(*empty[i].first, {}); });
+  std::vector<std::pair<const Mesh *, std::shared_ptr<const SearchSpace> *>> empty;
+  {
+    std::lock_guard lock(building);
+    for (const Mesh &mesh : meshes)
+      if (auto [it, fresh] = spaces.try_emplace(sizesOf(mesh)); fresh) {
+        if (auto known = built.find(it->first); known != built.end())
+          it->second = known->second;
+        else
+          empty.emplace_back(&mesh, &it->second);
+      }
+  }
+  llvm::parallelFor(0, empty.size(), [&](size_t i) { *empty[i].second = spaceOf(*empty[i].first, {}, nullptr); });
+  std::lock_guard lock(building);
+  built.insert(spaces.begin(), spaces.end());
   return spaces;
 }
 
-std::unique_ptr<SearchSpace> Planner::spaceOf(const Mesh &mesh, const std::map<int, Sharding> &pins) const {
-  return std::make_unique<SearchSpace>(problem, step, stepItems, CostModel(cluster.used(mesh.devices()), mesh), pins);
+std::shared_ptr<const SearchSpace> Planner::spaceOf(const Mesh &mesh, const std::map<int, Sharding> &pins,
+                                                    const SearchSpace *known) const {
+  return std::make_shared<SearchSpace>(problem, step, stepItems, CostModel(cluster.used(mesh.devices()), mesh), pins,
+                                       known);
 }
 
 std::vector<Candidate> Planner::search(const Spaces &spaces, const Mesh &mesh, const std::map<int, Sharding> &places,
                                        llvm::ArrayRef<double> shares, SolveOptions effort, double most) const {
   const double memory = cluster.used(mesh.devices()).device.memory;
-  const SearchSpace *space = spaces.at(sizesOf(mesh)).get();
-  std::unique_ptr<SearchSpace> own; // for places that no strategy of the argument has
+  std::shared_ptr<const SearchSpace> space = spaces.at(sizesOf(mesh));
   std::optional<Candidate> best;
   double unforeseen = 0; // memory that predictions need beyond what the search counts
   for (double hidden : shares) {
     auto pairwise = space->pairwise(hidden, places);
     if (!pairwise) {
-      own = spaceOf(mesh, places);
-      space = own.get();
+      space = spaceOf(mesh, places, space.get()); // for places that no strategy of the argument has
       pairwise = space->pairwise(hidden, places);
     }
     // Overlapped communication is mostly no longer than the computation beside it: an estimate, not a bound.
@@ -236,8 +269,6 @@ std::vector<Candidate> Planner::search(const Spaces &spaces, const Mesh &mesh, c
         best = std::move(found);
     }
   }
-  if (best)
-    best->forms = recognize(problem, mesh, best->plan);
   return best ? std::vector<Candidate>{std::move(*best)} : std::vector<Candidate>();
 }
 
@@ -261,6 +292,14 @@ std::vector<Candidate> Planner::searchNear(const Candidate &candidate, int param
 SolveOptions Planner::firstEffort() const { return problem.ops.size() > mostThorough ? coarse() : uncertified(); }
 
 llvm::Expected<std::vector<Candidate>> Planner::candidates(const PlannerOptions &options) const {
+  auto found = allCandidates(options);
+  if (found)
+    for (Candidate &candidate : *found)
+      candidate.forms = recognize(problem, candidate.mesh, candidate.plan);
+  return found;
+}
+
+llvm::Expected<std::vector<Candidate>> Planner::allCandidates(const PlannerOptions &options) const {
   auto first = firstCandidates(options);
   if (!first || !options.thorough || first->empty())
     return first;
@@ -297,22 +336,26 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
     result.push_back(alone());
   const bool settled = !result.empty() && isSettled(result[0], devicesOf(options));
   const bool thorough = options.thorough && problem.ops.size() <= mostThorough;
-  const Spaces spaces = options.searches ? spacesOf(options.meshes) : Spaces();
+  const std::vector<const Mesh *> searched = different(cluster, options.meshes, options);
+  std::vector<Mesh> begun; // with or without what a strategy says
+  for (const Mesh &mesh : options.meshes)
+    if (options.searches && (thorough || llvm::is_contained(searched, &mesh)))
+      begun.push_back(mesh);
+  const Spaces spaces = spacesOf(begun);
   auto follow = [&](Mesh mesh, int zero, bool further = true) { // a search may begin with it
     if (further)
       ofStrategies.emplace_back(tasks.size(), mesh);
     tasks.push_back([&, mesh, zero] { return strategy(mesh, options.pins, zero); });
   };
   for (const Mesh &mesh : options.meshes) {
-    bool exchanged = hasNamesExchanged(mesh, options);
-    if (exchanged && !thorough)
+    if (hasNamesExchanged(mesh, options) && !thorough)
       continue;
     auto places = placesOf(problem, mesh, options.pins);
     if (!places) { // pins may name axes that only other meshes have
       wrong = llvm::toString(places.takeError());
       continue;
     }
-    if (options.searches && (!exchanged || !options.pins.empty()))
+    if (options.searches && llvm::is_contained(searched, &mesh))
       tasks.push_back([&, places = *places] { return search(spaces, mesh, places, firstShare, firstEffort(), most); });
     const bool left = mesh.axes.size() > 1 && options.meshes.size() > 1 && !thorough;
     if (!options.searches || (left && options.everyMesh))
@@ -347,7 +390,10 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
     tasks.push_back([&, &found = answers[task], &mesh = mesh]() -> std::vector<Candidate> {
       if (!thorough || !options.searches || settled || found.empty())
         return {};
-      return search(spaces, mesh, statesOf(problem, found[0].plan, options.pins), firstShare, firstEffort(), most);
+      const auto places = statesOf(problem, found[0].plan, options.pins);
+      if (isFound(answers, mesh, places))
+        return {};
+      return search(spaces, mesh, places, firstShare, firstEffort(), most);
     });
   auto further = answersTo(tasks);
   for (auto [i, strategy] : llvm::enumerate(ofStrategies))
@@ -363,20 +409,14 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
 std::vector<Candidate> Planner::withThirdAxis(const PlannerOptions &options,
                                               const std::vector<Candidate> &found) const {
   std::vector<Mesh> meshes;
-  auto isKnown = [&](const Mesh &mesh) { // by its sizes: what axes are called is of no account
-    return llvm::any_of(meshes, [&](const Mesh &other) {
-      return llvm::equal(mesh.axes, other.axes, [](const auto &a, const auto &b) { return a.size == b.size; });
-    });
-  };
   for (const Candidate *candidate : bestSearches(found))
-    for (Mesh &mesh : splitAxes(cluster, candidate->mesh))
-      if (candidate->prediction.waited > leastWaited * candidate->prediction.seconds && !isKnown(mesh))
-        meshes.push_back(std::move(mesh));
+    if (candidate->prediction.waited > leastWaited * candidate->prediction.seconds)
+      llvm::append_range(meshes, splitAxes(cluster, candidate->mesh));
   std::vector<Task> tasks;
-  for (const Mesh &mesh : meshes)
-    tasks.push_back([&]() -> std::vector<Candidate> {
-      auto places = llvm::expectedToOptional(placesOf(problem, mesh, options.pins));
-      return places ? search(spacesOf(mesh), mesh, *places, firstShare, coarse()) : std::vector<Candidate>();
+  for (const Mesh *mesh : different(cluster, meshes, options))
+    tasks.push_back([&, mesh]() -> std::vector<Candidate> {
+      auto places = llvm::expectedToOptional(placesOf(problem, *mesh, options.pins));
+      return places ? search(spacesOf(*mesh), *mesh, *places, firstShare, coarse()) : std::vector<Candidate>();
     });
   return inParallel(tasks);
 }
@@ -414,15 +454,15 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
 std::vector<Candidate> Planner::otherBeginnings(const PlannerOptions &options, double most) const {
   std::vector<Task> tasks;
   const Spaces spaces = spacesOf(options.meshes);
-  for (const Mesh &mesh : options.meshes) {
-    auto places = llvm::expectedToOptional(placesOf(problem, mesh, options.pins));
-    if (!places || hasNamesExchanged(mesh, options))
+  for (const Mesh *mesh : different(cluster, options.meshes, options)) {
+    auto places = llvm::expectedToOptional(placesOf(problem, *mesh, options.pins));
+    if (!places)
       continue;
-    tasks.push_back([&, whole = withWholeMatrices(problem, std::move(*places))] {
-      return search(spaces, mesh, whole, allShares, uncertified(), most);
+    tasks.push_back([&, mesh, whole = withWholeMatrices(problem, std::move(*places))] {
+      return search(spaces, *mesh, whole, allShares, uncertified(), most);
     });
-    for (std::vector<Pin> &pins : withSplitInputs(problem, mesh, options.pins))
-      tasks.push_back([&, pins = std::move(pins)] { return strategies(mesh, pins); });
+    for (std::vector<Pin> &pins : withSplitInputs(problem, *mesh, options.pins))
+      tasks.push_back([&, mesh, pins = std::move(pins)] { return strategies(*mesh, pins); });
   }
   return inParallel(tasks);
 }
@@ -434,7 +474,6 @@ std::vector<Candidate> Planner::strategies(const Mesh &mesh, const std::vector<P
     if (!plan)
       continue;
     found.push_back(price(cluster, mesh, *plan, "auto " + nameOf(mesh)));
-    found.back().forms = recognize(problem, mesh, *plan);
     found.back().searched = true;
     found.back().hidden = firstShare[0];
     found.back().searchCost = std::numeric_limits<double>::infinity(); // of no search
@@ -472,6 +511,7 @@ void Planner::certify(const std::vector<Pin> &pins, Candidate &candidate) const 
     candidate.bound = found.bound;
   } else {
     found.name = std::move(candidate.name);
+    found.forms = recognize(problem, found.mesh, found.plan);
     candidate = std::move(found);
   }
   candidate.boundMesh = nameOf(candidate.mesh);

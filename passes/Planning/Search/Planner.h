@@ -4,6 +4,8 @@
 #include "passes/Planning/Search/Solver.h"
 #include "passes/Planning/Strategy.h"
 
+#include <mutex>
+
 namespace divisi::planning {
 
 /// A plan for one mesh, and what is expected of it.
@@ -100,9 +102,11 @@ public:
 
 private:
   /// By the sizes of a mesh's axes, on which alone prices depend.
-  using Spaces = std::map<std::vector<int64_t>, std::unique_ptr<SearchSpace>>;
+  using Spaces = std::map<std::vector<int64_t>, std::shared_ptr<const SearchSpace>>;
+  /// Those of the meshes, without pins. Each is built once.
   Spaces spacesOf(llvm::ArrayRef<dist::Mesh> meshes) const;
-  std::unique_ptr<SearchSpace> spaceOf(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &pins) const;
+  std::shared_ptr<const SearchSpace> spaceOf(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &pins,
+                                             const SearchSpace *known) const;
   /// The best plan on a mesh with these arguments (by tensor) sharded so, or none if all seem to take longer than `most`
   /// seconds.
   std::vector<Candidate> search(const Spaces &spaces, const dist::Mesh &mesh,
@@ -114,6 +118,7 @@ private:
   std::vector<Candidate> fittingStrategies(const dist::Mesh &mesh, const std::vector<Pin> &pins) const;
   /// The effort of the first look at a mesh.
   SolveOptions firstEffort() const;
+  llvm::Expected<std::vector<Candidate>> allCandidates(const PlannerOptions &options) const;
   /// The strategies, and searches of the given meshes for plans that take at most `most` seconds.
   llvm::Expected<std::vector<Candidate>> firstCandidates(const PlannerOptions &options,
                                                          double most = std::numeric_limits<double>::infinity()) const;
@@ -131,6 +136,8 @@ private:
 
   Groups step, rest; // of every step; of the evaluation and of some steps
   FusedProblem stepItems;
+  mutable Spaces built;
+  mutable std::mutex building; // guards `built`
 };
 
 } // namespace divisi::planning

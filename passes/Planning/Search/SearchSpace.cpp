@@ -34,6 +34,14 @@ struct Template {
 };
 
 constexpr double never = 1e12; // microseconds: what a reshard to partial values costs
+
+/// What spaces of one problem and mesh have in common, whatever is pinned.
+struct Tables {
+  Numbers<Text> spellings, slots, rules;
+  std::vector<Sharding> known;                                        // by spelling
+  std::map<Text, std::shared_ptr<const Template>> templates;
+  llvm::DenseMap<std::tuple<int, int, int64_t>, double> prices; // microseconds, by spellings and bytes
+};
 } // namespace
 
 struct SearchSpace::Impl {
@@ -47,7 +55,7 @@ struct SearchSpace::Impl {
   const Groups &groups;
   const FusedProblem &fused;
   std::vector<Meaning> meanings; // by variable
-  std::map<Text, Template> templates;
+  Tables tables;
   std::vector<int> rootOf;                        // by tensor: the first of those that are split alike
   std::map<int, llvm::SmallVector<int, 2>> alike; // by root: those tensors
   PairwiseProblem whole;                          // with nothing hidden or laid
@@ -62,7 +70,7 @@ struct SearchSpace::Impl {
 class SearchSpace::Builder {
 public:
   Builder(const Problem &problem, const CostModel &costs, const std::map<int, Sharding> &pins, Impl &impl)
-      : problem(problem), costs(costs), mesh(costs.mesh), pins(pins), impl(impl), whole(impl.whole),
+      : problem(problem), costs(costs), mesh(costs.mesh), pins(pins), impl(impl), tables(impl.tables), whole(impl.whole),
         producer(problem.tensors.size(), {-1, -1}), readers(problem.tensors.size()) {}
 
   void run() {
@@ -98,12 +106,12 @@ private:
   int slot(const std::vector<Sharding> &shardings) {
     std::vector<int> list;
     for (const Sharding &sharding : shardings) {
-      int number = spellings.of(spell(sharding));
-      if (number == (int)known.size())
-        known.push_back(sharding);
+      int number = tables.spellings.of(spell(sharding));
+      if (number == (int)tables.known.size())
+        tables.known.push_back(sharding);
       list.push_back(number);
     }
-    return slots.of(list);
+    return tables.slots.of(list);
   }
 
   /// What must be known of tensors before the groups are looked at one by one.
@@ -168,7 +176,7 @@ private:
         }
       }
     }
-    return rules.of(text);
+    return tables.rules.of(text);
   }
 
   const Template &templateOf(const Group &group) {
@@ -196,13 +204,15 @@ private:
           }
         }
     }
-    auto [it, fresh] = impl.templates.try_emplace(key);
+    auto [it, fresh] = tables.templates.try_emplace(key);
     if (fresh)
-      fill(it->second, group);
-    return it->second;
+      it->second = templateFor(group);
+    return *it->second;
   }
 
-  void fill(Template &result, const Group &group) {
+  std::shared_ptr<const Template> templateFor(const Group &group) {
+    auto made = std::make_shared<Template>();
+    Template &result = *made;
     result.strategies = strategiesOf(problem, mesh, group);
     result.cost.assign(result.strategies.size(), 0);
     std::map<std::pair<int, int>, std::vector<Sharding>> operands, results;
@@ -250,6 +260,7 @@ private:
       result.operands[position] = slot(list);
     for (auto &[position, list] : results)
       result.results[position] = slot(list);
+    return made;
   }
 
   int root(int tensor) const { return impl.rootOf[tensor]; }
@@ -322,7 +333,7 @@ private:
     int64_t bytes = problem.tensors[tensor].bytes();
     auto [it, fresh] = matrixOf.try_emplace({fromSlot, toSlot, bytes, mayHide, times}, whole.matrices.size());
     if (fresh) {
-      const auto &rows = slots[fromSlot], &columns = slots[toSlot];
+      const auto &rows = tables.slots[fromSlot], &columns = tables.slots[toSlot];
       PairwiseProblem::Matrix matrix{(int)rows.size(), (int)columns.size(), {}};
       for (int row : rows)
         for (int column : columns)
@@ -336,9 +347,9 @@ private:
   double price(int from, int to, int64_t bytes) {
     if (from == to)
       return 0;
-    auto [it, fresh] = prices.try_emplace({from, to, bytes}, never);
+    auto [it, fresh] = tables.prices.try_emplace({from, to, bytes}, never);
     if (fresh) {
-      const Sharding &a = known[from], &b = known[to];
+      const Sharding &a = tables.known[from], &b = tables.known[to];
       if (llvm::all_of(b.pending, [&](int axis) { return llvm::is_contained(a.pending, axis); }))
         it->second = 1e6 * costs.reshard(bytes, a, b);
     }
@@ -363,6 +374,7 @@ private:
   const Mesh &mesh;
   const std::map<int, Sharding> &pins;
   Impl &impl;
+  Tables &tables;
   PairwiseProblem &whole;
   std::vector<std::pair<int, int>> producer; // by tensor: variable and slot
   std::vector<std::set<Reader>> readers;     // by tensor
@@ -373,11 +385,8 @@ private:
   };
   std::vector<Facts> facts; // by tensor
   std::map<int, int> argumentSlots; // by root
-  Numbers<Text> spellings, slots, rules;
   Numbers<const Template *> templateNumbers;
-  std::vector<Sharding> known; // by spelling
   std::map<std::tuple<int, int, int64_t, bool, int64_t>, int> matrixOf;
-  llvm::DenseMap<std::tuple<int, int, int64_t>, double> prices;
 };
 
 namespace {
@@ -397,8 +406,10 @@ PairwiseProblem::Matrix slice(const PairwiseProblem::Matrix &matrix, int row, in
 } // namespace
 
 SearchSpace::SearchSpace(const Problem &problem, const Groups &groups, const FusedProblem &fused,
-                         const CostModel &costs, const std::map<int, Sharding> &pins)
+                         const CostModel &costs, const std::map<int, Sharding> &pins, const SearchSpace *known)
     : impl(std::make_unique<Impl>(groups, fused)) {
+  if (known)
+    impl->tables = known->impl->tables;
   impl->rootOf.resize(problem.tensors.size());
   for (size_t t = 0; t < problem.tensors.size(); ++t)
     impl->rootOf[t] = t;

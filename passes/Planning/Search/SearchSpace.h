@@ -17,8 +17,9 @@ namespace divisi::planning {
 class SearchSpace {
 public:
   /// `pins` are arguments (and values that other groups make) whose shardings are decided in every search, by tensor.
+  /// `known`: a space with other pins, from which is taken what both have in common.
   SearchSpace(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs,
-              const std::map<int, dist::Sharding> &pins);
+              const std::map<int, dist::Sharding> &pins, const SearchSpace *known = nullptr);
   ~SearchSpace();
 
   /// The problem of a search that takes this share of the gradients' communication to hide behind the backward part,

@@ -220,7 +220,20 @@ TEST(PlannerTest, FewerDevices) {
   EXPECT_GT(uneven, 0);
 }
 
-// Searches from pins may share the space that has none.
+void expectEqual(const PairwiseProblem &a, const PairwiseProblem &b) {
+  ASSERT_EQ(a.variables.size(), b.variables.size());
+  for (auto [mine, theirs] : llvm::zip(a.variables, b.variables)) {
+    EXPECT_EQ(mine.cost, theirs.cost);
+    EXPECT_EQ(mine.memory, theirs.memory);
+  }
+  ASSERT_EQ(a.edges.size(), b.edges.size());
+  for (auto [mine, theirs] : llvm::zip(a.edges, b.edges)) {
+    EXPECT_EQ(std::pair(mine.from, mine.to), std::pair(theirs.from, theirs.to));
+    EXPECT_EQ(a.matrices[mine.matrix].entries, b.matrices[theirs.matrix].entries);
+  }
+}
+
+// Searches from pins may share the space that has none, or build their own with what is known there.
 TEST(SearchSpaceTest, PlacesAreLikePins) {
   const Problem problem = product(12, 30, 18);
   const Groups groups(problem, /*evaluation=*/false);
@@ -236,22 +249,39 @@ TEST(SearchSpaceTest, PlacesAreLikePins) {
       place.dims.assign(split.begin(), split.end());
       auto laid = shared.pairwise(0.5, {{tensor, place}});
       auto pinned = SearchSpace(problem, groups, fused, costs, {{tensor, place}}).pairwise(0.5, {});
-      ASSERT_TRUE(laid && pinned);
-      ASSERT_EQ(laid->variables.size(), pinned->variables.size());
-      for (auto [a, b] : llvm::zip(laid->variables, pinned->variables)) {
-        EXPECT_EQ(a.cost, b.cost);
-        EXPECT_EQ(a.memory, b.memory);
-      }
-      ASSERT_EQ(laid->edges.size(), pinned->edges.size());
-      for (auto [a, b] : llvm::zip(laid->edges, pinned->edges)) {
-        EXPECT_EQ(std::pair(a.from, a.to), std::pair(b.from, b.to));
-        EXPECT_EQ(laid->matrices[a.matrix].entries, pinned->matrices[b.matrix].entries);
-      }
+      auto onward = SearchSpace(problem, groups, fused, costs, {{tensor, place}}, &shared).pairwise(0.5, {});
+      ASSERT_TRUE(laid && pinned && onward);
+      expectEqual(*laid, *pinned);
+      expectEqual(*onward, *pinned);
     });
   }
   Sharding pending(2); // no argument is partial
   pending.pending = {0};
   EXPECT_FALSE(shared.pairwise(0, {{1, pending}}));
+}
+
+// Of meshes with the same axes in another order one is searched: the other's best plan costs as much.
+TEST(SearchSpaceTest, OrderOfAxesIsOfNoAccount) {
+  Random random(31);
+  const auto cluster = llvm::cantFail(parseCluster("8xh100", {64e9, 8}));
+  const Mesh meshes[] = {{{{"data", 2}, {"model", 4}}}, {{{"data", 4}, {"model", 2}}}};
+  ASSERT_TRUE(haveSameAxes(cluster, meshes[0], meshes[1]));
+  for (int round = 0; round < 10; ++round) {
+    const Problem problem = twoProducts(8 * randomSize(random), 8 * randomSize(random), 8 * randomSize(random));
+    const Groups groups(problem, /*evaluation=*/false);
+    const FusedProblem fused(problem, /*evaluation=*/false, /*forGpu=*/true, groups);
+    double cost[2];
+    for (int m : {0, 1}) {
+      const CostModel costs(cluster, meshes[m]);
+      auto pairwise = SearchSpace(problem, groups, fused, costs, {}).pairwise(0.5, {});
+      SolveOptions exact;
+      exact.gap = 0;
+      const Solution solution = solve(*pairwise, exact);
+      EXPECT_NEAR(solution.bound, solution.cost, 1e-9 * solution.cost);
+      cost[m] = solution.cost;
+    }
+    EXPECT_NEAR(cost[0], cost[1], 1e-9 * cost[0]);
+  }
 }
 
 } // namespace
