@@ -1,6 +1,7 @@
 #include "passes/Planning/Search/Planner.h"
 
 #include "passes/Planning/Search/Forms.h"
+#include "passes/Planning/Search/MeshChoice.h"
 #include "passes/Planning/Search/PinnedPlaces.h"
 
 #include "llvm/Support/Parallel.h"
@@ -39,15 +40,6 @@ Mesh meshOf(const char *axis, int64_t devices) {
   return mesh;
 }
 
-/// Whether an axis of the mesh divides no factor: a mesh without it is as good.
-bool hasIdleAxis(const Problem &problem, const Mesh &mesh) {
-  return llvm::any_of(mesh.axes, [&](const auto &axis) {
-    return llvm::none_of(problem.ops, [&](const Problem::Op &op) {
-      return llvm::any_of(op.rule.factors, [&](const auto &factor) { return factor.size % axis.size == 0; });
-    });
-  });
-}
-
 /// The smaller numbers of devices from which plans are tried: whole parts first.
 std::vector<int64_t> fewerThan(int64_t all) {
   std::vector<int64_t> result;
@@ -60,32 +52,6 @@ std::vector<int64_t> fewerThan(int64_t all) {
 
 /// The devices that the meshes have.
 int64_t devicesOf(const PlannerOptions &options) { return options.meshes.empty() ? 1 : options.meshes[0].devices(); }
-
-/// Whether it has an axis that others have, too, in another place: strategies tell the axes by name.
-bool hasNamesExchanged(const Mesh &mesh, const PlannerOptions &options) {
-  return mesh.axes[0].name == "model" && options.meshes.size() > 1;
-}
-
-std::vector<int64_t> sizesOf(const Mesh &mesh) {
-  std::vector<int64_t> sizes;
-  for (const auto &axis : mesh.axes)
-    sizes.push_back(axis.size);
-  return sizes;
-}
-
-/// The meshes on which searches find different plans. Names and order of axes are of no account to a search, unless pins
-/// name them: of meshes that are alike otherwise, the first with "data" outside is searched.
-std::vector<const Mesh *> different(const Cluster &cluster, llvm::ArrayRef<Mesh> meshes, const PlannerOptions &options) {
-  std::vector<const Mesh *> result;
-  auto isKnown = [&](const Mesh &mesh) {
-    return hasNamesExchanged(mesh, options) ||
-           llvm::any_of(result, [&](const Mesh *other) { return haveSameAxes(cluster, mesh, *other); });
-  };
-  for (const Mesh &mesh : meshes)
-    if (!options.pins.empty() || !isKnown(mesh))
-      result.push_back(&mesh);
-  return result;
-}
 
 /// Whether one of the searches has found a plan on the mesh that lays everything so.
 bool isFound(const std::vector<std::vector<Candidate>> &answers, const Mesh &mesh,
@@ -336,7 +302,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
     result.push_back(alone());
   const bool settled = !result.empty() && isSettled(result[0], devicesOf(options));
   const bool thorough = options.thorough && problem.ops.size() <= mostThorough;
-  const std::vector<const Mesh *> searched = different(cluster, options.meshes, options);
+  const std::vector<const Mesh *> searched = differentMeshes(cluster, options.meshes, !options.pins.empty());
   std::vector<Mesh> begun; // with or without what a strategy says
   for (const Mesh &mesh : options.meshes)
     if (options.searches && (thorough || llvm::is_contained(searched, &mesh)))
@@ -348,7 +314,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
     tasks.push_back([&, mesh, zero] { return strategy(mesh, options.pins, zero); });
   };
   for (const Mesh &mesh : options.meshes) {
-    if (hasNamesExchanged(mesh, options) && !thorough)
+    if (hasNamesExchanged(mesh, options.meshes) && !thorough)
       continue;
     auto places = placesOf(problem, mesh, options.pins);
     if (!places) { // pins may name axes that only other meshes have
@@ -413,7 +379,7 @@ std::vector<Candidate> Planner::withThirdAxis(const PlannerOptions &options,
     if (candidate->prediction.waited > leastWaited * candidate->prediction.seconds)
       llvm::append_range(meshes, splitAxes(cluster, candidate->mesh));
   std::vector<Task> tasks;
-  for (const Mesh *mesh : different(cluster, meshes, options))
+  for (const Mesh *mesh : differentMeshes(cluster, meshes, !options.pins.empty()))
     tasks.push_back([&, mesh]() -> std::vector<Candidate> {
       auto places = llvm::expectedToOptional(placesOf(problem, *mesh, options.pins));
       return places ? search(spacesOf(*mesh), *mesh, *places, firstShare, coarse()) : std::vector<Candidate>();
@@ -454,7 +420,7 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
 std::vector<Candidate> Planner::otherBeginnings(const PlannerOptions &options, double most) const {
   std::vector<Task> tasks;
   const Spaces spaces = spacesOf(options.meshes);
-  for (const Mesh *mesh : different(cluster, options.meshes, options)) {
+  for (const Mesh *mesh : differentMeshes(cluster, options.meshes, !options.pins.empty())) {
     auto places = llvm::expectedToOptional(placesOf(problem, *mesh, options.pins));
     if (!places)
       continue;

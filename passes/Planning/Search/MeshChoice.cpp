@@ -1,0 +1,38 @@
+#include "passes/Planning/Search/MeshChoice.h"
+
+#include "passes/Planning/Cost/Collectives.h"
+
+using namespace divisi;
+using namespace divisi::dist;
+using namespace divisi::planning;
+
+bool planning::hasIdleAxis(const Problem &problem, const Mesh &mesh) {
+  return llvm::any_of(mesh.axes, [&](const auto &axis) {
+    return llvm::none_of(problem.ops, [&](const Problem::Op &op) {
+      return llvm::any_of(op.rule.factors, [&](const auto &factor) { return factor.size % axis.size == 0; });
+    });
+  });
+}
+
+bool planning::hasNamesExchanged(const Mesh &mesh, llvm::ArrayRef<Mesh> meshes) {
+  return mesh.axes[0].name == "model" && meshes.size() > 1;
+}
+
+std::vector<int64_t> planning::sizesOf(const Mesh &mesh) {
+  std::vector<int64_t> sizes;
+  for (const auto &axis : mesh.axes)
+    sizes.push_back(axis.size);
+  return sizes;
+}
+
+std::vector<const Mesh *> planning::differentMeshes(const Cluster &cluster, llvm::ArrayRef<Mesh> meshes, bool named) {
+  std::vector<const Mesh *> result;
+  auto isKnown = [&](const Mesh &mesh) {
+    return hasNamesExchanged(mesh, meshes) ||
+           llvm::any_of(result, [&](const Mesh *other) { return haveSameAxes(cluster, mesh, *other); });
+  };
+  for (const Mesh &mesh : meshes)
+    if (named || !isKnown(mesh))
+      result.push_back(&mesh);
+  return result;
+}
