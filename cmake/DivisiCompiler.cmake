@@ -41,8 +41,10 @@ target_compile_definitions(DivisiCompilerOptions INTERFACE ${DIVISI_LLVM_DEFINIT
 include_directories(${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
 include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 
-# A static library of the compiler: divisi_compiler_library(Name file.cpp ...).
+# A static library of the compiler: divisi_compiler_library(Name file.cpp ...). Some files at a time are compiled as one: most
+# of the time of a file is MLIR's templates, which are then instantiated once.
 function(divisi_compiler_library name)
   add_library(${name} STATIC ${ARGN})
   target_link_libraries(${name} PUBLIC DivisiCompilerOptions)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
 endfunction()

@@ -15,11 +15,11 @@ static constexpr int steadyMinibatches = 8;
 
 std::string PipelineCandidate::name() const {
   if (options.stages == 1) // gradient accumulation
-    return (plan.mesh.devices() > 1 ? nameOf(plan.mesh) : "one device") +
+    return (plan.mesh.devices() > 1 ? planning::nameOf(plan.mesh) : "one device") +
            " microbatches=" + std::to_string(options.microbatches);
   std::string mesh = "stage=" + std::to_string(options.stages / options.chunks);
   if (plan.mesh.devices() > 1)
-    mesh += "," + nameOf(plan.mesh);
+    mesh += "," + planning::nameOf(plan.mesh);
   if (!options.axes.empty())
     mesh += " stage-axes=" + options.axes.text();
   if (!options.replicas.empty())

@@ -99,7 +99,7 @@ llvm::Expected<RankedPlans> compiler::rankPlans(ModuleOp module, const Cluster &
   if (!comparable) // not all have measured times: they cannot be compared
     for (ModuleCandidate &candidate : candidates)
       candidate.measured = 0;
-  llvm::stable_sort(candidates, isBetter);
+  llvm::stable_sort(candidates, planning::isBetter);
   choose();
   return result;
 }

@@ -44,6 +44,8 @@ public:
 
   mlir::Type elementOf(Value x) { return graph::tensorType(x).getElementType(); }
   bool isFloat(Value x) { return mlir::isa<mlir::FloatType>(elementOf(x)); }
+  /// A floating-point value in single precision, if it has fewer bits; others as they are.
+  Value widened(Value x) { return isFloat(x) && elementOf(x).getIntOrFloatBitWidth() < 32 ? cast(x, f32()) : x; }
   int64_t rankOf(Value x) { return graph::tensorType(x).getRank(); }
   mlir::Type i64() { return getBuilder().getI64Type(); }
   mlir::Type f32() { return getBuilder().getF32Type(); }

@@ -8,12 +8,12 @@ using Loss = ImportOptions::Loss;
 using Shape = CheckedBuilder::Shape;
 
 namespace {
-struct Kind {
+struct NamedLoss {
   Loss loss;
   llvm::StringRef name;
   bool ofClasses; // labels are classes
 };
-constexpr Kind kinds[] = {{Loss::crossEntropy, "cross_entropy", true},
+constexpr NamedLoss kinds[] = {{Loss::crossEntropy, "cross_entropy", true},
                           {Loss::mse, "mse", false},
                           {Loss::bce, "bce", false},
                           {Loss::huber, "huber", false},
@@ -32,17 +32,17 @@ struct Classes {
 
 std::vector<std::string> divisi::compiler::lossNames() {
   std::vector<std::string> names;
-  for (const Kind &kind : kinds)
+  for (const NamedLoss &kind : kinds)
     names.push_back(kind.name.str());
   return names;
 }
 
 Loss divisi::compiler::parseLoss(llvm::StringRef name) {
-  return llvm::find_if(kinds, [&](const Kind &kind) { return kind.name == name; })->loss;
+  return llvm::find_if(kinds, [&](const NamedLoss &kind) { return kind.name == name; })->loss;
 }
 
-static const Kind &kindOf(Loss loss) {
-  return *llvm::find_if(kinds, [&](const Kind &kind) { return kind.loss == loss; });
+static const NamedLoss &kindOf(Loss loss) {
+  return *llvm::find_if(kinds, [&](const NamedLoss &kind) { return kind.loss == loss; });
 }
 
 /// The sum of `each` over the first `rows` rows, divided by `rows` times `inner`. `rows` is a run-time scalar, because
@@ -208,7 +208,7 @@ int64_t ModelImporter::classAxisOf(const std::string &name, ArrayRef<int64_t> sh
 
 Value ModelImporter::buildLoss(llvm::StringRef outputName, Value output, Location loc) {
   CheckedBuilder b(builder, loc, lastError);
-  const Kind &kind = kindOf(options.loss);
+  const NamedLoss &kind = kindOf(options.loss);
   Shape shape(shapeOf(output));
   auto rowsOf = [&] { return arguments->add(Signature::Role::scalar, "rows", RankedTensorType::get({}, b.i64()), loc); };
   if (options.loss == Loss::triplet) {

@@ -14,6 +14,10 @@ struct Operator {
 };
 inline constexpr int64_t newest = 1 << 20;
 
+/// Operators that are one operation of one or two inputs.
+template <typename OpT> Results unary(NodeImporter &n) { return {n.op<OpT>(n.in(0))}; }
+template <typename OpT> Results binary(NodeImporter &n) { return {n.binary<OpT>(n.in(0), n.in(1))}; }
+
 /// The operators of each family (Ops/*.cpp).
 llvm::ArrayRef<Operator> mathOperators();
 llvm::ArrayRef<Operator> extremumOperators();

@@ -8,7 +8,7 @@ using namespace divisi::compiler;
 using llvm::StringRef;
 
 /// difference.html, as CMake embeds it.
-static constexpr char page[] =
+static constexpr char differencePage[] =
 #include "compiler/Report/difference.inc"
     ;
 
@@ -27,7 +27,7 @@ static void printRow(const Difference::Row &row, StringRef tag, llvm::raw_ostrea
 }
 
 void Difference::printPage(llvm::raw_ostream &out) const {
-  auto [head, tail] = StringRef(page).split("%DIFFERENCE%");
+  auto [head, tail] = StringRef(differencePage).split("%DIFFERENCE%");
   out << head;
   printElement("h1", title, out);
   out << "\n<div class=\"wide\"><table>\n<thead>";

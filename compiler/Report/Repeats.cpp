@@ -23,7 +23,7 @@ namespace {
 constexpr double leastShare = 0.001;
 /// The number of layers that are listed, the slowest ones, of those with their collectives, and of parameters, the
 /// largest ones. The others are counted in one line.
-constexpr size_t mostLayers = 20, mostExplained = 12, mostParameters = 12;
+constexpr size_t mostLayers = 20, mostExplained = 12, mostOfLargest = 12;
 /// The number of collectives of a layer that are listed, and of other shardings of a parameter, the best ones.
 constexpr size_t mostCollectives = 2, mostShardings = 2;
 
@@ -135,7 +135,7 @@ void compiler::printParameters(const json::Array &parameters, llvm::raw_ostream 
   llvm::stable_sort(largest, [&](size_t a, size_t b) {
     return sum(groups[a].second, "local_bytes") > sum(groups[b].second, "local_bytes");
   });
-  std::set<size_t> listed(largest.begin(), largest.begin() + std::min(largest.size(), mostParameters));
+  std::set<size_t> listed(largest.begin(), largest.begin() + std::min(largest.size(), mostOfLargest));
   Members rest;
   for (const auto &[place, group] : llvm::enumerate(groups)) {
     const auto &[line, members] = group;

@@ -18,7 +18,7 @@ static std::string measured(const json::Object &plan) {
 }
 
 /// Whether a plan takes the same time as the first, as far as predictions are exact.
-static bool isTie(const json::Value &plan) { return plan.getAsObject()->getBoolean("tie").value_or(false); }
+static bool isMarkedTie(const json::Value &plan) { return plan.getAsObject()->getBoolean("tie").value_or(false); }
 
 /// Says how many entries of a table are left out, and with which flag to see them if there is one.
 static void printRest(size_t all, size_t shown, bool hasTop, llvm::raw_ostream &out) {
@@ -97,12 +97,12 @@ static void printRanking(const json::Object &report, size_t most, bool hasTop, l
            {scaled(number(plan, "bytes_sent"), "B"), -8},
            {scaled(plan.getNumber("arena_bytes").value_or(number(*plan.getObject("memory"), "total")), "B"), -8}},
           costOf(plan),
-          joined(list(plan, "parallelism")) + (isTie(value) ? " (tie)" : "") + (fits ? "" : " (does not fit)") +
+          joined(list(plan, "parallelism")) + (isMarkedTie(value) ? " (tie)" : "") + (fits ? "" : " (does not fit)") +
               measured(plan));
   }
   const json::Object &best = *plans[0].getAsObject();
   printRest(plans.size(), most, hasTop, out);
-  if (llvm::any_of(llvm::ArrayRef(plans.data(), std::min(most, plans.size())), isTie))
+  if (llvm::any_of(llvm::ArrayRef(plans.data(), std::min(most, plans.size())), isMarkedTie))
     out << "(tie): within " << percent(planning::sameTime) << " of plan 1, which is within the error of predictions\n";
   if (std::string line = describeThroughput(best); !line.empty())
     out << "\nplan 1: " << line << "\n";
@@ -142,13 +142,13 @@ void compiler::printPlans(const json::Object &report, size_t most, llvm::raw_ost
 }
 
 /// The number of plans that are explained.
-static constexpr size_t mostRivals = 6;
+static constexpr size_t mostListed = 6;
 
 void compiler::printExplanation(const json::Object &report, llvm::raw_ostream &out) {
-  printTables(report, mostRivals, /*hasTop=*/false, out);
+  printTables(report, mostListed, /*hasTop=*/false, out);
   const json::Array &plans = list(report, "plans");
   out << "\nWhy not the others\n";
-  for (const json::Value &value : llvm::ArrayRef(plans.data(), std::min(mostRivals, plans.size())).drop_front())
+  for (const json::Value &value : llvm::ArrayRef(plans.data(), std::min(mostListed, plans.size())).drop_front())
     out << "  " << text(*value.getAsObject(), "name") << ": " << text(*value.getAsObject(), "why_not") << "\n";
   if (const json::Array &parts = list(report, "remat"); !parts.empty()) {
     out << "\nRecomputed in the backward pass (rematerialization, activation checkpointing)\n";

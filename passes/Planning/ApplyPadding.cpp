@@ -57,9 +57,9 @@ private:
       return;
     unsigned i = argument.getArgNumber();
     auto type = tensorType(argument);
-    if (function.getArgAttr(i, names::state)) {
-      if (!function.getArgAttr(i, names::unpadded))
-        function.setArgAttr(i, names::unpadded, builder.getDenseI64ArrayAttr(type.getShape()));
+    if (function.getArgAttr(i, graph::names::state)) {
+      if (!function.getArgAttr(i, graph::names::unpadded))
+        function.setArgAttr(i, graph::names::unpadded, builder.getDenseI64ArrayAttr(type.getShape()));
       argument.setType(resized(type, dims, pads.paddedSize()));
       now[argument] = argument;
       zero.insert(argument);
@@ -78,7 +78,7 @@ private:
     auto type = resized(tensorType(value), dims, pads.paddedSize());
     SmallVector<int64_t> low(type.getRank(), 0);
     Value result = b.pad(value, low, type.getShape(), fill);
-    result.getDefiningOp()->setAttr(names::neutral, builder.getUnitAttr());
+    result.getDefiningOp()->setAttr(graph::names::neutral, builder.getUnitAttr());
     if (fill == 0)
       zero.insert(result);
     return result;
@@ -250,7 +250,7 @@ private:
       auto it = now.find(old);
       if (it == now.end())
         continue;
-      if (!function.getResultAttr(i, names::renews))
+      if (!function.getResultAttr(i, graph::names::renews))
         operand.set(cut(old, it->second, dimsOf(old)));
       else if (SmallVector<int> dims = dimsOf(old); zero.contains(it->second))
         operand.set(it->second);

@@ -10,7 +10,6 @@
 using namespace divisi;
 using namespace divisi::planning;
 using graph::Form;
-using step::Block;
 
 namespace {
 
@@ -21,7 +20,7 @@ public:
 
   void run(bool forGpu, const Groups &groups) {
     step::Fusion fusion(std::move(described.block), forGpu);
-    const Block &block = fusion.getBlock();
+    const step::Block &block = fusion.getBlock();
     described.tensorOf.resize(block.valueCount(), -1); // of copies' results, too
     described.versionOf.resize(block.valueCount(), -1);
     for (int op : block.order())
@@ -40,7 +39,7 @@ public:
 
 private:
   void collect(const step::Fusion &fusion) {
-    const Block &block = fusion.getBlock();
+    const step::Block &block = fusion.getBlock();
     std::vector<int> order = block.order(), at(block.size(), -1);
     int next = problem.ops.size() - 1; // the operation of the problem at or behind each one
     for (int op : llvm::reverse(order)) {
@@ -93,7 +92,7 @@ private:
   }
 
   /// Adds collectives that every step runs.
-  void start(const Block &block, int op) {
+  void start(const step::Block &block, int op) {
     for (int operand : block.op(op).operands)
       need(block, operand);
     FusedProblem::Start start;
@@ -223,7 +222,7 @@ private:
                   std::set<int> &members) const {
     if (!members.insert(op).second)
       return;
-    const Block &block = fusion.getBlock();
+    const step::Block &block = fusion.getBlock();
     for (int operand : block.op(op).operands) {
       int producer = block.producer(operand);
       if (producer >= 0 &&
@@ -232,7 +231,7 @@ private:
     }
   }
 
-  void addItem(const Block &block, llvm::ArrayRef<int> stages, const std::set<int> &members, bool call, int at) {
+  void addItem(const step::Block &block, llvm::ArrayRef<int> stages, const std::set<int> &members, bool call, int at) {
     FusedProblem::Item item;
     item.call = call;
     item.at = at;
@@ -273,14 +272,14 @@ private:
 
   /// Whether each row of a kernel is one element, which it computes alone (codegen/Kernels/FormKernels.cpp cuts the rows where
   /// something is repeated along them).
-  static bool isOfElements(const Block &block, const step::Fusion::Kernel &kernel, const std::set<int> &members) {
+  static bool isOfElements(const step::Block &block, const step::Fusion::Kernel &kernel, const std::set<int> &members) {
     const int64_t rows = kernel.rows.back();
     if (kernel.serial || rows == 1 || !llvm::all_of(kernel.stages, [&](int op) {
           return block.op(op).isPointwise() && block.elements(op) == rows;
         }))
       return false;
     return llvm::all_of(members, [&](int op) {
-      const Block::Op &entry = block.op(op);
+      const step::Block::Op &entry = block.op(op);
       if (block.elements(op) == 1 || block.isConstant(op))
         return true;
       for (auto [operand, through] : llvm::zip(entry.operands, entry.rows))
@@ -292,7 +291,7 @@ private:
 
   /// Of the last item.
   void findOverwrites(const step::Fusion &fusion, const step::Fusion::Kernel &kernel, const std::set<int> &members) {
-    const Block &block = fusion.getBlock();
+    const step::Block &block = fusion.getBlock();
     auto isStage = [&](int op) { return llvm::is_contained(kernel.stages, op); };
     std::vector<int> ops(members.begin(), members.end());
     llvm::sort(ops, [&](int a, int b) { return block.isBefore(a, b); });
@@ -310,14 +309,14 @@ private:
   }
 
   /// The value in memory: the source of a view, or the value itself.
-  static int sourceOf(const Block &block, int value) {
+  static int sourceOf(const step::Block &block, int value) {
     int producer = block.producer(value);
     return producer >= 0 && block.op(producer).form == Form::view ? sourceOf(block, block.op(producer).operands[0])
                                                                   : value;
   }
 
   /// Marks a value, or the source of a view, as stored in memory.
-  void need(const Block &block, int value) {
+  void need(const step::Block &block, int value) {
     if (value >= 0)
       needed[sourceOf(block, value)] = true;
   }

@@ -101,11 +101,11 @@ std::string planning::layerPattern(StringRef name) {
 
 namespace {
 /// Lines for names of one form.
-class Grouping {
+class DecisionGrouping {
 public:
   using Lines = std::vector<std::pair<OpKey, int>>;
 
-  explicit Grouping(ArrayRef<NamedDecision> all) : all(all) {}
+  explicit DecisionGrouping(ArrayRef<NamedDecision> all) : all(all) {}
 
   Lines run() {
     std::set<std::string> sharing; // forms of names with copies
@@ -220,5 +220,5 @@ private:
 } // namespace
 
 std::vector<std::pair<OpKey, int>> planning::groupDecisions(ArrayRef<NamedDecision> decisions) {
-  return Grouping(decisions).run();
+  return DecisionGrouping(decisions).run();
 }

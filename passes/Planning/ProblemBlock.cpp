@@ -7,7 +7,6 @@ using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
 using graph::Form;
-using step::Block;
 
 namespace {
 
@@ -214,7 +213,7 @@ private:
 
   void add(int number) {
     const Problem::Op &op = problem.ops[number];
-    Block::Op entry;
+    step::Block::Op entry;
     entry.form = op.form;
     entry.flops = op.operands.empty() ? 0 : op.pointFlops;
     for (auto [i, t] : llvm::enumerate(op.operands))
@@ -241,7 +240,7 @@ private:
 
   /// A shard is cut out by reading it at its indices; everything else communicates.
   void addParts(Node &node) {
-    Block::Op entry;
+    step::Block::Op entry;
     entry.form = Form::call;
     for (Part &part : node.parts) {
       const auto &made = local->all.versions[part.version];
@@ -278,7 +277,7 @@ private:
   }
 
   /// The iteration space: the dimensions of the result, and of a reduction also those that it reduces.
-  void iterate(int number, const Shape &shape, Block::Op &entry) const {
+  void iterate(int number, const Shape &shape, step::Block::Op &entry) const {
     const Problem::Op &op = problem.ops[number];
     bool windowed = llvm::any_of(op.rule.factors, [](const auto &factor) { return factor.windowed; });
     if (op.form != Form::reduction || windowed || op.operands.empty()) {

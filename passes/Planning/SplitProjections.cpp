@@ -60,10 +60,10 @@ private:
 
   bool findParameters(Value value, int64_t d) {
     if (auto argument = dyn_cast<BlockArgument>(value)) {
-      if (!function.getArgAttr(argument.getArgNumber(), names::parameter) || shapeOf(value)[d] % size)
+      if (!function.getArgAttr(argument.getArgNumber(), graph::names::parameter) || shapeOf(value)[d] % size)
         return false;
       auto [it, fresh] = parameters.try_emplace(value, d);
-      return it->second == d && !function.getArgAttr(argument.getArgNumber(), names::modelShape);
+      return it->second == d && !function.getArgAttr(argument.getArgNumber(), graph::names::modelShape);
     }
     Operation *op = value.getDefiningOp();
     auto rule = cast<dist::ShardingRuleInterface>(op).getShardingRule();
@@ -89,7 +89,7 @@ private:
     SmallVector<OpOperand *> uses;
     for (OpOperand &use : parameter.getUses())
       uses.push_back(&use);
-    function.setArgAttr(parameter.getArgNumber(), names::modelShape, builder.getDenseI64ArrayAttr(old));
+    function.setArgAttr(parameter.getArgNumber(), graph::names::modelShape, builder.getDenseI64ArrayAttr(old));
     parameter.setType(RankedTensorType::get(shape, tensorType(parameter).getElementType()));
     Value whole = b.reshape(parameter, old);
     for (OpOperand *use : uses)

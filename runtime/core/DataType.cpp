@@ -8,13 +8,13 @@
 using namespace divisi::runtime;
 
 namespace {
-struct Row {
+struct NamedType {
   DataType type;
   const char *name;
   int width;
   int onnx;
 };
-constexpr std::array<Row, 13> table = {{{DataType::F32, "F32", 4, 1},
+constexpr std::array<NamedType, 13> table = {{{DataType::F32, "F32", 4, 1},
                                         {DataType::F64, "F64", 8, 11},
                                         {DataType::F16, "F16", 2, 10},
                                         {DataType::BF16, "BF16", 2, 16},
@@ -27,7 +27,7 @@ constexpr std::array<Row, 13> table = {{{DataType::F32, "F32", 4, 1},
                                         {DataType::U32, "U32", 4, 12},
                                         {DataType::U64, "U64", 8, 13},
                                         {DataType::BOOL, "BOOL", 1, 9}}};
-const Row &rowOf(DataType type) { return table[static_cast<size_t>(type)]; }
+const NamedType &rowOf(DataType type) { return table[static_cast<size_t>(type)]; }
 
 /// Calls visit with a value of the C++ type that stores `type` (uint16_t for both halves).
 template <typename Visitor> auto dispatch(DataType type, Visitor visit) {
@@ -101,7 +101,7 @@ int divisi::runtime::onnxCodeOf(DataType type) { return rowOf(type).onnx; }
 bool divisi::runtime::isFloat(DataType type) { return type <= DataType::BF16; }
 
 std::optional<DataType> divisi::runtime::parseDataType(std::string_view name) {
-  for (const Row &row : table)
+  for (const NamedType &row : table)
     if (name == row.name)
       return row.type;
   return std::nullopt;

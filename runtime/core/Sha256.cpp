@@ -20,9 +20,9 @@ constexpr uint32_t constants[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-using State = std::array<uint32_t, 8>;
+using HashState = std::array<uint32_t, 8>;
 
-void absorb(State &state, const unsigned char *block) {
+void absorb(HashState &state, const unsigned char *block) {
   uint32_t w[64];
   for (int i = 0; i < 16; ++i)
     w[i] = uint32_t(block[4 * i]) << 24 | uint32_t(block[4 * i + 1]) << 16 | uint32_t(block[4 * i + 2]) << 8 |
@@ -53,7 +53,7 @@ void absorb(State &state, const unsigned char *block) {
 } // namespace
 
 Digest divisi::runtime::sha256(std::string_view text) {
-  State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  HashState state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   const auto *data = reinterpret_cast<const unsigned char *>(text.data());
   size_t whole = text.size() / blockBytes * blockBytes, rest = text.size() - whole;
   for (size_t at = 0; at < whole; at += blockBytes)

@@ -6,8 +6,6 @@ using namespace divisi::compiler;
 using namespace divisi::graph;
 using N = NodeImporter;
 
-template <typename OpT> static Results unary(N &n) { return {n.op<OpT>(n.in(0))}; }
-
 /// x where it is positive, else `other`.
 static Value wherePositive(N &n, Value x, Value other) { return n.select(n.compareTo(Predicate::gt, x, 0), x, other); }
 /// alpha * (e^(x / scale) - 1) where x <= 0, else 0, without overflow; NaN for NaN.
@@ -108,33 +106,35 @@ static Results importHardmax(N &n) { return {hardmax(n, n.in(0), n.axisAttr(-1, 
 
 static Results importDropout(N &n);
 
-static constexpr Operator rows[] = {
-    {"Celu", 12, newest, importCelu},
-    {"Dropout", 7, newest, importDropout},
-    {"Elu", 6, newest, importElu},
-    {"Gelu", 20, newest, importGelu},
-    {"HardSigmoid", 6, newest, importHardSigmoid},
-    {"HardSwish", 14, newest, importHardSwish},
-    {"Hardmax", 13, newest, importHardmax},
-    {"LeakyRelu", 6, newest, importLeakyRelu},
-    {"LogSoftmax", 1, 12, flattened<LogSoftmaxOp>},
-    {"LogSoftmax", 13, newest, softmax<LogSoftmaxOp>},
-    {"Mish", 18, newest, importMish},
-    {"PRelu", 7, newest, importPRelu},
-    {"Relu", 6, newest, unary<ReluOp>},
-    {"Selu", 6, newest, importSelu},
-    {"Shrink", 9, newest, importShrink},
-    {"Sigmoid", 6, newest, unary<SigmoidOp>},
-    {"Softmax", 1, 12, flattened<SoftmaxOp>},
-    {"Softmax", 13, newest, softmax<SoftmaxOp>},
-    {"Softplus", 1, newest, unary<SoftplusOp>},
-    {"Softsign", 1, newest, importSoftsign},
-    {"SwiGLU", 24, newest, importSwiGlu},
-    {"Swish", 24, newest, importSwish},
-    {"Tanh", 6, newest, unary<TanhOp>},
-    {"ThresholdedRelu", 10, newest, importThresholdedRelu},
-};
-llvm::ArrayRef<Operator> divisi::compiler::activationOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::activationOperators() {
+  static constexpr Operator rows[] = {
+      {"Celu", 12, newest, importCelu},
+      {"Dropout", 7, newest, importDropout},
+      {"Elu", 6, newest, importElu},
+      {"Gelu", 20, newest, importGelu},
+      {"HardSigmoid", 6, newest, importHardSigmoid},
+      {"HardSwish", 14, newest, importHardSwish},
+      {"Hardmax", 13, newest, importHardmax},
+      {"LeakyRelu", 6, newest, importLeakyRelu},
+      {"LogSoftmax", 1, 12, flattened<LogSoftmaxOp>},
+      {"LogSoftmax", 13, newest, softmax<LogSoftmaxOp>},
+      {"Mish", 18, newest, importMish},
+      {"PRelu", 7, newest, importPRelu},
+      {"Relu", 6, newest, unary<ReluOp>},
+      {"Selu", 6, newest, importSelu},
+      {"Shrink", 9, newest, importShrink},
+      {"Sigmoid", 6, newest, unary<SigmoidOp>},
+      {"Softmax", 1, 12, flattened<SoftmaxOp>},
+      {"Softmax", 13, newest, softmax<SoftmaxOp>},
+      {"Softplus", 1, newest, unary<SoftplusOp>},
+      {"Softsign", 1, newest, importSoftsign},
+      {"SwiGLU", 24, newest, importSwiGlu},
+      {"Swish", 24, newest, importSwish},
+      {"Tanh", 6, newest, unary<TanhOp>},
+      {"ThresholdedRelu", 10, newest, importThresholdedRelu},
+  };
+  return rows;
+}
 
 //===- Functions that an attribute names ----------------------------------===//
 

@@ -236,9 +236,11 @@ static Results importFlexAttention(N &n) {
   return {n.matmul(n.cast(p, element), v)};
 }
 
-static constexpr Operator rows[] = {
-    {"ai.onnx.preview.FlexAttention", 1, newest, importFlexAttention},
-    {"Attention", 23, newest, importAttention},
-    {"RotaryEmbedding", 23, newest, importRotaryEmbedding},
-};
-llvm::ArrayRef<Operator> divisi::compiler::attentionOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::attentionOperators() {
+  static constexpr Operator rows[] = {
+      {"ai.onnx.preview.FlexAttention", 1, newest, importFlexAttention},
+      {"Attention", 23, newest, importAttention},
+      {"RotaryEmbedding", 23, newest, importRotaryEmbedding},
+  };
+  return rows;
+}

@@ -107,14 +107,16 @@ static Results importHannWindow(N &n) { return {cosineWindow(n, 0.5, 0.5, 0)}; }
 static Results importHammingWindow(N &n) { return {cosineWindow(n, 25.0 / 46, 21.0 / 46, 0)}; }
 static Results importBlackmanWindow(N &n) { return {cosineWindow(n, 0.42, 0.5, 0.08)}; }
 
-static constexpr Operator rows[] = {
-    {"BlackmanWindow", 17, newest, importBlackmanWindow},
-    {"Constant", 1, newest, importConstant},
-    {"ConstantOfShape", 9, newest, importConstantOfShape},
-    {"EyeLike", 9, newest, importEyeLike},
-    {"HammingWindow", 17, newest, importHammingWindow},
-    {"HannWindow", 17, newest, importHannWindow},
-    {"NonZero", 9, newest, importNonZero},
-    {"Range", 11, newest, importRange},
-};
-llvm::ArrayRef<Operator> divisi::compiler::constantOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::constantOperators() {
+  static constexpr Operator rows[] = {
+      {"BlackmanWindow", 17, newest, importBlackmanWindow},
+      {"Constant", 1, newest, importConstant},
+      {"ConstantOfShape", 9, newest, importConstantOfShape},
+      {"EyeLike", 9, newest, importEyeLike},
+      {"HammingWindow", 17, newest, importHammingWindow},
+      {"HannWindow", 17, newest, importHannWindow},
+      {"NonZero", 9, newest, importNonZero},
+      {"Range", 11, newest, importRange},
+  };
+  return rows;
+}

@@ -93,9 +93,11 @@ static Results importGemm(N &n) { return {gemm(n)}; }
 
 static Results importEinsum(N &n) { return {einsum(n, n.text("equation", ""), n.all())}; }
 
-static constexpr Operator rows[] = {
-    {"Einsum", 12, newest, importEinsum},
-    {"Gemm", 7, newest, importGemm},
-    {"MatMul", 1, newest, importMatMul},
-};
-llvm::ArrayRef<Operator> divisi::compiler::contractionOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::contractionOperators() {
+  static constexpr Operator rows[] = {
+      {"Einsum", 12, newest, importEinsum},
+      {"Gemm", 7, newest, importGemm},
+      {"MatMul", 1, newest, importMatMul},
+  };
+  return rows;
+}

@@ -254,9 +254,11 @@ static Results importSequenceMap(N &n) {
   return results;
 }
 
-static constexpr Operator rows[] = {
-    {"If", 1, newest, importIf},          {"Loop", 1, newest, importLoop},
-    {"Scan", 8, 8, importScanOfBatch},    {"Scan", 9, newest, importScan},
-    {"SequenceMap", 17, newest, importSequenceMap},
-};
-llvm::ArrayRef<Operator> divisi::compiler::controlFlowOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::controlFlowOperators() {
+  static constexpr Operator rows[] = {
+      {"If", 1, newest, importIf},          {"Loop", 1, newest, importLoop},
+      {"Scan", 8, 8, importScanOfBatch},    {"Scan", 9, newest, importScan},
+      {"SequenceMap", 17, newest, importSequenceMap},
+  };
+  return rows;
+}

@@ -171,10 +171,12 @@ static Results importCol2Im(N &n) {
                                 high, channels, false)};
 }
 
-static constexpr Operator rows[] = {
-    {"CausalConvWithState", 27, newest, importCausalConvWithState},
-    {"Col2Im", 18, newest, importCol2Im},
-    {"Conv", 1, newest, importConv},
-    {"ConvTranspose", 1, newest, importConvTranspose},
-};
-llvm::ArrayRef<Operator> divisi::compiler::convolutionOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::convolutionOperators() {
+  static constexpr Operator rows[] = {
+      {"CausalConvWithState", 27, newest, importCausalConvWithState},
+      {"Col2Im", 18, newest, importCol2Im},
+      {"Conv", 1, newest, importConv},
+      {"ConvTranspose", 1, newest, importConvTranspose},
+  };
+  return rows;
+}

@@ -48,5 +48,7 @@ static Results importDet(N &n) {
   return {n.reshape(product, shape)};
 }
 
-static constexpr Operator rows[] = {{"Det", 11, newest, importDet}};
-llvm::ArrayRef<Operator> divisi::compiler::determinantOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::determinantOperators() {
+  static constexpr Operator rows[] = {{"Det", 11, newest, importDet}};
+  return rows;
+}

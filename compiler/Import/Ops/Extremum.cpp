@@ -94,12 +94,14 @@ template <typename OpT, typename ArgT> static Results reduced(N &n) {
   return {n.integer("keepdims", 1) ? n.keepDims(result, shapeOf(x), dims) : result};
 }
 
-static constexpr Operator rows[] = {
-    {"Clip", 6, 10, importClip6},
-    {"Clip", 11, newest, importClip},
-    {"Max", 6, newest, extremumOf<MaxOp>},
-    {"Min", 6, newest, extremumOf<MinOp>},
-    {"ReduceMax", 1, newest, reduced<ReduceMaxOp, ArgMaxOp>},
-    {"ReduceMin", 1, newest, reduced<ReduceMinOp, ArgMinOp>},
-};
-llvm::ArrayRef<Operator> divisi::compiler::extremumOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::extremumOperators() {
+  static constexpr Operator rows[] = {
+      {"Clip", 6, 10, importClip6},
+      {"Clip", 11, newest, importClip},
+      {"Max", 6, newest, extremumOf<MaxOp>},
+      {"Min", 6, newest, extremumOf<MinOp>},
+      {"ReduceMax", 1, newest, reduced<ReduceMaxOp, ArgMaxOp>},
+      {"ReduceMin", 1, newest, reduced<ReduceMinOp, ArgMinOp>},
+  };
+  return rows;
+}

@@ -83,7 +83,7 @@ static Results importFusedGemm(N &n) {
 
 //===- Activations --------------------------------------------------------===//
 
-static Results importGelu(N &n) { return {n.op<GeluOp>(n.in(0), false)}; }
+static Results importContribGelu(N &n) { return {n.op<GeluOp>(n.in(0), false)}; }
 static Value withBias(N &n, Value x, Value bias) { return bias ? n.binary<AddOp>(x, bias) : x; }
 static Results importBiasGelu(N &n) { return {n.op<GeluOp>(withBias(n, n.in(0), n.in(1)), false)}; }
 static Results importFastGelu(N &n) { return {n.op<GeluOp>(withBias(n, n.in(0), n.maybe(1)), true)}; }
@@ -103,11 +103,6 @@ static Results importBiasSoftmax(N &n) {
 
 //===- Normalizations -----------------------------------------------------===//
 
-/// Half precision is normalized in single precision.
-static Value widened(N &n, Value x) {
-  return n.isFloat(x) && n.elementOf(x).getIntOrFloatBitWidth() < 32 ? n.cast(x, n.f32()) : x;
-}
-
 /// The mean over the last dimension, which has size 1 then.
 static Value meanOfRows(N &n, Value x) {
   Shape last{n.rankOf(x) - 1};
@@ -118,7 +113,7 @@ static Value meanOfRows(N &n, Value x) {
 /// results: the normalized tensor, means and inverse standard deviations.
 static Results normalized(N &n, Value x, Value scale, Value bias, bool simple, double epsilon) {
   Type element = n.elementOf(x);
-  x = widened(n, x);
+  x = n.widened(x);
   int64_t last = n.rankOf(x) - 1;
   if (last < 0 || n.rankOf(scale) != 1 || shapeOf(scale)[0] != shapeOf(x)[last])
     fail("its scale ", shapeText(shapeOf(scale)), " does not fit ", shapeText(shapeOf(x)));
@@ -184,18 +179,20 @@ static Results importEmbedLayerNormalization(N &n) {
   return {results[0], lengths, sum};
 }
 
-static constexpr Operator rows[] = {
-    {"SimplifiedLayerNormalization", 1, newest, importSimplifiedLayerNormalization},
-    {"com.microsoft.BiasGelu", 1, newest, importBiasGelu},
-    {"com.microsoft.BiasSoftmax", 1, newest, importBiasSoftmax},
-    {"com.microsoft.EmbedLayerNormalization", 1, newest, importEmbedLayerNormalization},
-    {"com.microsoft.FastGelu", 1, newest, importFastGelu},
-    {"com.microsoft.FusedConv", 1, newest, importFusedConv},
-    {"com.microsoft.FusedGemm", 1, newest, importFusedGemm},
-    {"com.microsoft.FusedMatMul", 1, newest, importFusedMatMul},
-    {"com.microsoft.Gelu", 1, newest, importGelu},
-    {"com.microsoft.QuickGelu", 1, newest, importQuickGelu},
-    {"com.microsoft.SkipLayerNormalization", 1, newest, importSkipLayerNormalization},
-    {"com.microsoft.SkipSimplifiedLayerNormalization", 1, newest, importSkipSimplifiedLayerNormalization},
-};
-llvm::ArrayRef<Operator> divisi::compiler::fusedOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::fusedOperators() {
+  static constexpr Operator rows[] = {
+      {"SimplifiedLayerNormalization", 1, newest, importSimplifiedLayerNormalization},
+      {"com.microsoft.BiasGelu", 1, newest, importBiasGelu},
+      {"com.microsoft.BiasSoftmax", 1, newest, importBiasSoftmax},
+      {"com.microsoft.EmbedLayerNormalization", 1, newest, importEmbedLayerNormalization},
+      {"com.microsoft.FastGelu", 1, newest, importFastGelu},
+      {"com.microsoft.FusedConv", 1, newest, importFusedConv},
+      {"com.microsoft.FusedGemm", 1, newest, importFusedGemm},
+      {"com.microsoft.FusedMatMul", 1, newest, importFusedMatMul},
+      {"com.microsoft.Gelu", 1, newest, importContribGelu},
+      {"com.microsoft.QuickGelu", 1, newest, importQuickGelu},
+      {"com.microsoft.SkipLayerNormalization", 1, newest, importSkipLayerNormalization},
+      {"com.microsoft.SkipSimplifiedLayerNormalization", 1, newest, importSkipSimplifiedLayerNormalization},
+  };
+  return rows;
+}

@@ -95,7 +95,7 @@ static int64_t headsOf(N &n) {
 }
 
 /// Self-attention of x, [batch, length, features], whose weights give queries, keys and values side by side.
-static Results importAttention(N &n) {
+static Results importContribAttention(N &n) {
   if (n.integer("do_rotary", 0) || n.has(6))
     fail("do_rotary and past_sequence_length are not supported");
   Value x = n.in(0), weights = n.in(1);
@@ -187,7 +187,7 @@ static Results importMultiHeadAttention(N &n) {
 }
 
 /// Positions: one number, from which all sequences count, or one for each token.
-static Results importRotaryEmbedding(N &n) {
+static Results importContribRotaryEmbedding(N &n) {
   if (n.integer("is_packed_batching", 0) || n.number("scale", 1) != 1)
     fail("packed batches and scales are not supported");
   Value x = n.in(0), positions = n.cast(n.in(1), n.i64()), cosine = n.in(2), sine = n.in(3);
@@ -214,9 +214,11 @@ static Results importRotaryEmbedding(N &n) {
   return {areHeads ? y : mergeHeads(n, y)};
 }
 
-static constexpr Operator rows[] = {
-    {"com.microsoft.Attention", 1, newest, importAttention},
-    {"com.microsoft.MultiHeadAttention", 1, newest, importMultiHeadAttention},
-    {"com.microsoft.RotaryEmbedding", 1, newest, importRotaryEmbedding},
-};
-llvm::ArrayRef<Operator> divisi::compiler::fusedAttentionOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::fusedAttentionOperators() {
+  static constexpr Operator rows[] = {
+      {"com.microsoft.Attention", 1, newest, importContribAttention},
+      {"com.microsoft.MultiHeadAttention", 1, newest, importMultiHeadAttention},
+      {"com.microsoft.RotaryEmbedding", 1, newest, importContribRotaryEmbedding},
+  };
+  return rows;
+}

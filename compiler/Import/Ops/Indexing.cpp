@@ -298,20 +298,22 @@ static Results importMaxUnpool(N &n) {
   return {n.pad(n.reshape(y, tight), Shape(shape.size(), 0), shape)};
 }
 
-static constexpr Operator rows[] = {
-    {"Compress", 9, newest, importCompress},
-    {"CumProd", 26, newest, importCumProd},
-    {"CumSum", 11, newest, importCumSum},
-    {"Gather", 1, newest, importGather},
-    {"GatherElements", 11, newest, importGatherElements},
-    {"GatherND", 11, newest, importGatherNd},
-    {"MaxUnpool", 9, newest, importMaxUnpool},
-    {"OneHot", 9, newest, importOneHot},
-    {"ReverseSequence", 10, newest, importReverseSequence},
-    {"Scatter", 9, newest, importScatterElements},
-    {"ScatterElements", 11, newest, importScatterElements},
-    {"ScatterND", 11, newest, importScatterNd},
-    {"TensorScatter", 24, newest, importTensorScatter},
-    {"TopK", 1, newest, importTopK},
-};
-llvm::ArrayRef<Operator> divisi::compiler::indexingOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::indexingOperators() {
+  static constexpr Operator rows[] = {
+      {"Compress", 9, newest, importCompress},
+      {"CumProd", 26, newest, importCumProd},
+      {"CumSum", 11, newest, importCumSum},
+      {"Gather", 1, newest, importGather},
+      {"GatherElements", 11, newest, importGatherElements},
+      {"GatherND", 11, newest, importGatherNd},
+      {"MaxUnpool", 9, newest, importMaxUnpool},
+      {"OneHot", 9, newest, importOneHot},
+      {"ReverseSequence", 10, newest, importReverseSequence},
+      {"Scatter", 9, newest, importScatterElements},
+      {"ScatterElements", 11, newest, importScatterElements},
+      {"ScatterND", 11, newest, importScatterNd},
+      {"TensorScatter", 24, newest, importTensorScatter},
+      {"TopK", 1, newest, importTopK},
+  };
+  return rows;
+}

@@ -72,5 +72,7 @@ static Results importLinearAttention(N &n) {
   return {n.cast(n.concat(outputs, 1), result), n.cast(state, kept)};
 }
 
-static constexpr Operator rows[] = {{"LinearAttention", 27, newest, importLinearAttention}};
-llvm::ArrayRef<Operator> divisi::compiler::linearAttentionOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::linearAttentionOperators() {
+  static constexpr Operator rows[] = {{"LinearAttention", 27, newest, importLinearAttention}};
+  return rows;
+}

@@ -12,7 +12,7 @@ template <Predicate predicate> static Results comparison(N &n) {
   auto both = n.broadcastTogether({a, b});
   return {n.compare(predicate, both[0], both[1])};
 }
-template <typename OpT> static Results binary(N &n) { return {n.binary<OpT>(n.in(0), n.in(1))}; }
+
 static Results importNot(N &n) { return {n.op<NotOp>(n.in(0))}; }
 
 static Results importWhere(N &n) {
@@ -20,16 +20,18 @@ static Results importWhere(N &n) {
   return {n.op<SelectOp>(all[1].getType(), all[0], all[1], all[2])};
 }
 
-static constexpr Operator rows[] = {
-    {"And", 7, newest, binary<AndOp>},
-    {"Equal", 7, newest, comparison<Predicate::eq>},
-    {"Greater", 7, newest, comparison<Predicate::gt>},
-    {"GreaterOrEqual", 12, newest, comparison<Predicate::ge>},
-    {"Less", 7, newest, comparison<Predicate::lt>},
-    {"LessOrEqual", 12, newest, comparison<Predicate::le>},
-    {"Not", 1, newest, importNot},
-    {"Or", 7, newest, binary<OrOp>},
-    {"Where", 9, newest, importWhere},
-    {"Xor", 7, newest, binary<XorOp>},
-};
-llvm::ArrayRef<Operator> divisi::compiler::logicOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::logicOperators() {
+  static constexpr Operator rows[] = {
+      {"And", 7, newest, binary<AndOp>},
+      {"Equal", 7, newest, comparison<Predicate::eq>},
+      {"Greater", 7, newest, comparison<Predicate::gt>},
+      {"GreaterOrEqual", 12, newest, comparison<Predicate::ge>},
+      {"Less", 7, newest, comparison<Predicate::lt>},
+      {"LessOrEqual", 12, newest, comparison<Predicate::le>},
+      {"Not", 1, newest, importNot},
+      {"Or", 7, newest, binary<OrOp>},
+      {"Where", 9, newest, importWhere},
+      {"Xor", 7, newest, binary<XorOp>},
+  };
+  return rows;
+}

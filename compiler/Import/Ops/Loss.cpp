@@ -120,8 +120,10 @@ static Results importNegativeLogLikelihoodLoss(N &n) {
   return {reduced(n, n.keepWhere(l.valid, n.neg(n.reshape(chosen, shapeOf(l.labels)))), l)};
 }
 
-static constexpr Operator rows[] = {
-    {"NegativeLogLikelihoodLoss", 12, newest, importNegativeLogLikelihoodLoss},
-    {"SoftmaxCrossEntropyLoss", 12, newest, importSoftmaxCrossEntropyLoss},
-};
-llvm::ArrayRef<Operator> divisi::compiler::lossOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::lossOperators() {
+  static constexpr Operator rows[] = {
+      {"NegativeLogLikelihoodLoss", 12, newest, importNegativeLogLikelihoodLoss},
+      {"SoftmaxCrossEntropyLoss", 12, newest, importSoftmaxCrossEntropyLoss},
+  };
+  return rows;
+}

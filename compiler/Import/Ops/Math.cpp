@@ -5,9 +5,6 @@ using namespace divisi::compiler;
 using namespace divisi::graph;
 using N = NodeImporter;
 
-template <typename OpT> static Results unary(N &n) { return {n.op<OpT>(n.in(0))}; }
-template <typename OpT> static Results binary(N &n) { return {n.binary<OpT>(n.in(0), n.in(1))}; }
-
 static Results importSum(N &n) { return {n.fold<AddOp>()}; }
 static Results importMean(N &n) {
   Value sum = n.fold<AddOp>();
@@ -174,46 +171,48 @@ static Results importIsInf(N &n) {
   return {n.both(infinite, n.compareTo(positive ? Predicate::gt : Predicate::lt, x, 0))};
 }
 
-static constexpr Operator rows[] = {
-    {"Abs", 6, newest, unary<AbsOp>},
-    {"Acos", 7, newest, unary<AcosOp>},
-    {"Acosh", 9, newest, unary<AcoshOp>},
-    {"Add", 7, newest, binary<AddOp>},
-    {"Asin", 7, newest, unary<AsinOp>},
-    {"Asinh", 9, newest, unary<AsinhOp>},
-    {"Atan", 7, newest, unary<AtanOp>},
-    {"Atanh", 9, newest, unary<AtanhOp>},
-    {"BitCast", 26, newest, importBitCast},
-    {"BitShift", 11, newest, importBitShift},
-    {"BitwiseAnd", 18, newest, binary<AndOp>},
-    {"BitwiseNot", 18, newest, unary<NotOp>},
-    {"BitwiseOr", 18, newest, binary<OrOp>},
-    {"BitwiseXor", 18, newest, binary<XorOp>},
-    {"Cast", 6, newest, importCast},
-    {"CastLike", 15, newest, importCastLike},
-    {"Ceil", 6, newest, unary<CeilOp>},
-    {"Cos", 7, newest, unary<CosOp>},
-    {"Cosh", 9, newest, unary<CoshOp>},
-    {"Div", 7, newest, binary<DivOp>},
-    {"Erf", 9, newest, unary<ErfOp>},
-    {"Exp", 6, newest, unary<ExpOp>},
-    {"Floor", 6, newest, unary<FloorOp>},
-    {"IsInf", 10, newest, importIsInf},
-    {"IsNaN", 9, newest, importIsNan},
-    {"Log", 6, newest, importLog},
-    {"Mean", 6, newest, importMean},
-    {"Mod", 10, newest, importMod},
-    {"Mul", 7, newest, binary<MulOp>},
-    {"Neg", 6, newest, unary<NegOp>},
-    {"Pow", 7, newest, importPow},
-    {"Reciprocal", 6, newest, unary<ReciprocalOp>},
-    {"Round", 11, newest, unary<RoundOp>},
-    {"Sign", 9, newest, unary<SignOp>},
-    {"Sin", 7, newest, unary<SinOp>},
-    {"Sinh", 9, newest, unary<SinhOp>},
-    {"Sqrt", 6, newest, unary<SqrtOp>},
-    {"Sub", 7, newest, importSub},
-    {"Sum", 6, newest, importSum},
-    {"Tan", 7, newest, unary<TanOp>},
-};
-llvm::ArrayRef<Operator> divisi::compiler::mathOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::mathOperators() {
+  static constexpr Operator rows[] = {
+      {"Abs", 6, newest, unary<AbsOp>},
+      {"Acos", 7, newest, unary<AcosOp>},
+      {"Acosh", 9, newest, unary<AcoshOp>},
+      {"Add", 7, newest, binary<AddOp>},
+      {"Asin", 7, newest, unary<AsinOp>},
+      {"Asinh", 9, newest, unary<AsinhOp>},
+      {"Atan", 7, newest, unary<AtanOp>},
+      {"Atanh", 9, newest, unary<AtanhOp>},
+      {"BitCast", 26, newest, importBitCast},
+      {"BitShift", 11, newest, importBitShift},
+      {"BitwiseAnd", 18, newest, binary<AndOp>},
+      {"BitwiseNot", 18, newest, unary<NotOp>},
+      {"BitwiseOr", 18, newest, binary<OrOp>},
+      {"BitwiseXor", 18, newest, binary<XorOp>},
+      {"Cast", 6, newest, importCast},
+      {"CastLike", 15, newest, importCastLike},
+      {"Ceil", 6, newest, unary<CeilOp>},
+      {"Cos", 7, newest, unary<CosOp>},
+      {"Cosh", 9, newest, unary<CoshOp>},
+      {"Div", 7, newest, binary<DivOp>},
+      {"Erf", 9, newest, unary<ErfOp>},
+      {"Exp", 6, newest, unary<ExpOp>},
+      {"Floor", 6, newest, unary<FloorOp>},
+      {"IsInf", 10, newest, importIsInf},
+      {"IsNaN", 9, newest, importIsNan},
+      {"Log", 6, newest, importLog},
+      {"Mean", 6, newest, importMean},
+      {"Mod", 10, newest, importMod},
+      {"Mul", 7, newest, binary<MulOp>},
+      {"Neg", 6, newest, unary<NegOp>},
+      {"Pow", 7, newest, importPow},
+      {"Reciprocal", 6, newest, unary<ReciprocalOp>},
+      {"Round", 11, newest, unary<RoundOp>},
+      {"Sign", 9, newest, unary<SignOp>},
+      {"Sin", 7, newest, unary<SinOp>},
+      {"Sinh", 9, newest, unary<SinhOp>},
+      {"Sqrt", 6, newest, unary<SqrtOp>},
+      {"Sub", 7, newest, importSub},
+      {"Sum", 6, newest, importSum},
+      {"Tan", 7, newest, unary<TanOp>},
+  };
+  return rows;
+}

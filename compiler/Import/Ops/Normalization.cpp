@@ -40,13 +40,8 @@ static Moments momentsOf(N &n, Value x, const Shape &dims, double epsilon) {
   return m;
 }
 
-/// Half precision is normalized in single precision, which is the default of stash_type.
-static Value widened(N &n, Value x) {
-  return n.isFloat(x) && n.elementOf(x).getIntOrFloatBitWidth() < 32 ? n.cast(x, n.f32()) : x;
-}
-
 static Results importLayerNormalization(N &n) {
-  Value x = widened(n, n.in(0));
+  Value x = n.widened(n.in(0));
   Type element = n.elementOf(n.in(0));
   int64_t axis = n.axisAttr(-1, n.rankOf(x));
   double epsilon = n.number("epsilon", 1e-5f);
@@ -60,7 +55,7 @@ static Results importLayerNormalization(N &n) {
 }
 
 static Results importRmsNormalization(N &n) {
-  Value x = widened(n, n.in(0));
+  Value x = n.widened(n.in(0));
   int64_t axis = n.axisAttr(-1, n.rankOf(x));
   Value scale = trailing(n, n.in(1), x, axis, 1);
   Value y = n.op<RmsNormOp>(x.getType(), x, scale, axis, llvm::APFloat(n.number("epsilon", 1e-5f)));
@@ -99,7 +94,7 @@ static Results importInstanceNormalization(N &n) {
 /// Opset 18 has scale and bias for each group, later opsets for each channel.
 static Results importGroupNormalization(N &n) {
   Type element = n.elementOf(n.in(0));
-  Value x = widened(n, n.in(0));
+  Value x = n.widened(n.in(0));
   int64_t groups = n.integer("num_groups", 0);
   Value y = groupNormalized(n, x, groups, n.number("epsilon", 1e-5f));
   auto channels = [&](Value v) {
@@ -147,14 +142,16 @@ static Results importLrn(N &n) {
   return {n.div(x, n.op<PowOp>(base, n.splatLike(base, n.number("beta", 0.75))))};
 }
 
-static constexpr Operator rows[] = {
-    {"BatchNormalization", 7, newest, importBatchNormalization},
-    {"GroupNormalization", 18, newest, importGroupNormalization},
-    {"InstanceNormalization", 6, newest, importInstanceNormalization},
-    {"LRN", 1, newest, importLrn},
-    {"LayerNormalization", 1, newest, importLayerNormalization},
-    {"LpNormalization", 1, newest, importLpNormalization},
-    {"MeanVarianceNormalization", 9, newest, importMeanVarianceNormalization},
-    {"RMSNormalization", 23, newest, importRmsNormalization},
-};
-llvm::ArrayRef<Operator> divisi::compiler::normalizationOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::normalizationOperators() {
+  static constexpr Operator rows[] = {
+      {"BatchNormalization", 7, newest, importBatchNormalization},
+      {"GroupNormalization", 18, newest, importGroupNormalization},
+      {"InstanceNormalization", 6, newest, importInstanceNormalization},
+      {"LRN", 1, newest, importLrn},
+      {"LayerNormalization", 1, newest, importLayerNormalization},
+      {"LpNormalization", 1, newest, importLpNormalization},
+      {"MeanVarianceNormalization", 9, newest, importMeanVarianceNormalization},
+      {"RMSNormalization", 23, newest, importRmsNormalization},
+  };
+  return rows;
+}

@@ -93,9 +93,11 @@ static Results importMomentum(N &n) {
   });
 }
 
-static constexpr Operator rows[] = {
-    {"ai.onnx.preview.training.Adagrad", 1, newest, importAdagrad},
-    {"ai.onnx.preview.training.Adam", 1, newest, importAdam},
-    {"ai.onnx.preview.training.Momentum", 1, newest, importMomentum},
-};
-llvm::ArrayRef<Operator> divisi::compiler::optimizerOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::optimizerOperators() {
+  static constexpr Operator rows[] = {
+      {"ai.onnx.preview.training.Adagrad", 1, newest, importAdagrad},
+      {"ai.onnx.preview.training.Adam", 1, newest, importAdam},
+      {"ai.onnx.preview.training.Momentum", 1, newest, importMomentum},
+  };
+  return rows;
+}

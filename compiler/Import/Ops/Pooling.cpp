@@ -143,12 +143,14 @@ static Results importGlobalLpPool(N &n) {
   });
 }
 
-static constexpr Operator rows[] = {
-    {"AveragePool", 1, newest, importAveragePool},
-    {"GlobalAveragePool", 1, newest, importGlobalAveragePool},
-    {"GlobalLpPool", 2, newest, importGlobalLpPool},
-    {"GlobalMaxPool", 1, newest, importGlobalMaxPool},
-    {"LpPool", 2, newest, importLpPool},
-    {"MaxPool", 1, newest, importMaxPool},
-};
-llvm::ArrayRef<Operator> divisi::compiler::poolingOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::poolingOperators() {
+  static constexpr Operator rows[] = {
+      {"AveragePool", 1, newest, importAveragePool},
+      {"GlobalAveragePool", 1, newest, importGlobalAveragePool},
+      {"GlobalLpPool", 2, newest, importGlobalLpPool},
+      {"GlobalMaxPool", 1, newest, importGlobalMaxPool},
+      {"LpPool", 2, newest, importLpPool},
+      {"MaxPool", 1, newest, importMaxPool},
+  };
+  return rows;
+}

@@ -164,13 +164,15 @@ static Results importQLinearConv(N &n) {
   return {requantized(n, y, n.in(1), n.in(4), n.in(6), n.in(7), 1)};
 }
 
-static constexpr Operator rows[] = {
-    {"ConvInteger", 10, newest, importConvInteger},
-    {"DequantizeLinear", 10, newest, importDequantizeLinear},
-    {"DynamicQuantizeLinear", 11, newest, importDynamicQuantizeLinear},
-    {"MatMulInteger", 10, newest, importMatMulInteger},
-    {"QLinearConv", 10, newest, importQLinearConv},
-    {"QLinearMatMul", 10, newest, importQLinearMatMul},
-    {"QuantizeLinear", 10, newest, importQuantizeLinear},
-};
-llvm::ArrayRef<Operator> divisi::compiler::quantizationOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::quantizationOperators() {
+  static constexpr Operator rows[] = {
+      {"ConvInteger", 10, newest, importConvInteger},
+      {"DequantizeLinear", 10, newest, importDequantizeLinear},
+      {"DynamicQuantizeLinear", 11, newest, importDynamicQuantizeLinear},
+      {"MatMulInteger", 10, newest, importMatMulInteger},
+      {"QLinearConv", 10, newest, importQLinearConv},
+      {"QLinearMatMul", 10, newest, importQLinearMatMul},
+      {"QuantizeLinear", 10, newest, importQuantizeLinear},
+  };
+  return rows;
+}

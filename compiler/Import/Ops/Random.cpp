@@ -98,12 +98,14 @@ static Results importMultinomial(N &n) {
   return {n.cast(n.reduceSum(n.cast(passed, n.i64()), {2}), result)};
 }
 
-static constexpr Operator rows[] = {
-    {"Bernoulli", 15, newest, importBernoulli},
-    {"Multinomial", 7, newest, importMultinomial},
-    {"RandomNormal", 1, newest, ofShape<drawNormal>},
-    {"RandomNormalLike", 1, newest, like<drawNormal>},
-    {"RandomUniform", 1, newest, ofShape<drawUniform>},
-    {"RandomUniformLike", 1, newest, like<drawUniform>},
-};
-llvm::ArrayRef<Operator> divisi::compiler::randomOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::randomOperators() {
+  static constexpr Operator rows[] = {
+      {"Bernoulli", 15, newest, importBernoulli},
+      {"Multinomial", 7, newest, importMultinomial},
+      {"RandomNormal", 1, newest, ofShape<drawNormal>},
+      {"RandomNormalLike", 1, newest, like<drawNormal>},
+      {"RandomUniform", 1, newest, ofShape<drawUniform>},
+      {"RandomUniformLike", 1, newest, like<drawUniform>},
+  };
+  return rows;
+}

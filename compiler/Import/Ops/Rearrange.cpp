@@ -163,12 +163,14 @@ static Results importTrilu(N &n) {
   return {n.keepWhere(n.broadcastTo(kept, shapeOf(x)), x)};
 }
 
-static constexpr Operator rows[] = {
-    {"CenterCropPad", 18, newest, importCenterCropPad},
-    {"DepthToSpace", 1, newest, importDepthToSpace},
-    {"Pad", 2, 10, importPad2},
-    {"Pad", 11, newest, importPad},
-    {"SpaceToDepth", 1, newest, importSpaceToDepth},
-    {"Trilu", 14, newest, importTrilu},
-};
-llvm::ArrayRef<Operator> divisi::compiler::rearrangeOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::rearrangeOperators() {
+  static constexpr Operator rows[] = {
+      {"CenterCropPad", 18, newest, importCenterCropPad},
+      {"DepthToSpace", 1, newest, importDepthToSpace},
+      {"Pad", 2, 10, importPad2},
+      {"Pad", 11, newest, importPad},
+      {"SpaceToDepth", 1, newest, importSpaceToDepth},
+      {"Trilu", 14, newest, importTrilu},
+  };
+  return rows;
+}

@@ -284,9 +284,11 @@ struct Rnn final : Layer {
 
 template <typename LayerT> static Results recurrent(N &n) { return LayerT(n).run(); }
 
-static constexpr Operator rows[] = {
-    {"GRU", 7, newest, recurrent<Gru>},
-    {"LSTM", 7, newest, recurrent<Lstm>},
-    {"RNN", 7, newest, recurrent<Rnn>},
-};
-llvm::ArrayRef<Operator> divisi::compiler::recurrentOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::recurrentOperators() {
+  static constexpr Operator rows[] = {
+      {"GRU", 7, newest, recurrent<Gru>},
+      {"LSTM", 7, newest, recurrent<Lstm>},
+      {"RNN", 7, newest, recurrent<Rnn>},
+  };
+  return rows;
+}

@@ -46,11 +46,13 @@ template <typename OpT> static Results argReduction(N &n) {
   return {n.integer("keepdims", 1) ? n.keepDims(result, shapeOf(x), {axis}) : result};
 }
 
-static constexpr Operator rows[] = {
-    {"ArgMax", 1, newest, argReduction<ArgMaxOp>},    {"ArgMin", 1, newest, argReduction<ArgMinOp>},
-    {"ReduceL1", 1, newest, reduction<sumOfAbs>},     {"ReduceL2", 1, newest, reduction<norm>},
-    {"ReduceLogSum", 1, newest, reduction<logOfSum>}, {"ReduceLogSumExp", 1, newest, reduction<logOfSumOfExp>},
-    {"ReduceMean", 1, newest, reduction<mean>},       {"ReduceProd", 1, newest, reduction<product>},
-    {"ReduceSum", 1, newest, reduction<sum>},         {"ReduceSumSquare", 1, newest, reduction<sumOfSquares>},
-};
-llvm::ArrayRef<Operator> divisi::compiler::reductionOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::reductionOperators() {
+  static constexpr Operator rows[] = {
+      {"ArgMax", 1, newest, argReduction<ArgMaxOp>},    {"ArgMin", 1, newest, argReduction<ArgMinOp>},
+      {"ReduceL1", 1, newest, reduction<sumOfAbs>},     {"ReduceL2", 1, newest, reduction<norm>},
+      {"ReduceLogSum", 1, newest, reduction<logOfSum>}, {"ReduceLogSumExp", 1, newest, reduction<logOfSumOfExp>},
+      {"ReduceMean", 1, newest, reduction<mean>},       {"ReduceProd", 1, newest, reduction<product>},
+      {"ReduceSum", 1, newest, reduction<sum>},         {"ReduceSumSquare", 1, newest, reduction<sumOfSquares>},
+  };
+  return rows;
+}

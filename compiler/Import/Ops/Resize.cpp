@@ -24,8 +24,8 @@ struct Settings {
 };
 } // namespace
 
-/// Larger interpolation tables are refused.
-static constexpr int64_t maxTable = 1 << 24;
+/// More interpolation weights are refused.
+static constexpr int64_t mostWeights = 1 << 24;
 
 //===- Coordinates --------------------------------------------------------===//
 
@@ -125,7 +125,7 @@ static Value multiply(N &n, Value x, const Axis &a, ArrayRef<double> table) {
 }
 
 static Value resizeDim(N &n, Value x, const Axis &a, const Settings &s) {
-  if (a.from == 0 || a.to == 0 || a.to > maxTable || (s.mode != "nearest" && a.to * a.from > maxTable))
+  if (a.from == 0 || a.to == 0 || a.to > mostWeights || (s.mode != "nearest" && a.to * a.from > mostWeights))
     fail("cannot resize dimension ", a.dim, " from ", a.from, " to ", a.to);
   if (s.antialias && a.scale < 1e-6)
     fail("its scale ", a.scale, " is too small");
@@ -252,7 +252,7 @@ static Results importAffineGrid(N &n) {
     fail("matrices of shape ", shapeText(shapeOf(theta)), " do not fit the size ", shapeText(size));
   ArrayRef<int64_t> shape = ArrayRef<int64_t>(size).drop_front(2);
   int64_t points = checkedElements(shape), batch = shapeOf(theta)[0];
-  if (points > maxTable)
+  if (points > mostWeights)
     fail("its size ", shapeText(size), " is too large");
   bool corners = n.integer("align_corners", 0);
   SmallVector<double> grid;
@@ -272,10 +272,12 @@ static Results importAffineGrid(N &n) {
   return {n.reshape(n.matmul(coordinates, theta, false, true), result)};
 }
 
-static constexpr Operator rows[] = {
-    {"AffineGrid", 20, newest, importAffineGrid},
-    {"Resize", 10, 10, importUpsample},
-    {"Resize", 11, newest, importResize},
-    {"Upsample", 7, newest, importUpsample},
-};
-llvm::ArrayRef<Operator> divisi::compiler::resizeOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::resizeOperators() {
+  static constexpr Operator rows[] = {
+      {"AffineGrid", 20, newest, importAffineGrid},
+      {"Resize", 10, 10, importUpsample},
+      {"Resize", 11, newest, importResize},
+      {"Upsample", 7, newest, importUpsample},
+  };
+  return rows;
+}

@@ -125,17 +125,17 @@ static Value interpolated(N &n, const Images &images, ArrayRef<Value> places, Mo
 }
 
 /// Coordinates are computed in single precision, or in double.
-static Value widened(N &n, Value x) {
+static Value coordinates(N &n, Value x) {
   if (!n.isFloat(x))
     fail("its coordinates are of the type ", n.elementOf(x));
-  return n.elementOf(x).getIntOrFloatBitWidth() < 32 ? n.cast(x, n.f32()) : x;
+  return n.widened(x);
 }
 
 //===- GridSample ---------------------------------------------------------===//
 
 /// The images at normalized places: grid is [batch, places.., spatial], with the last spatial dimension first.
 static Results importGridSample(N &n) {
-  Value x = n.in(0), grid = widened(n, n.in(1));
+  Value x = n.in(0), grid = coordinates(n, n.in(1));
   Images images = imagesOf(n, x);
   size_t count = images.spatial.size();
   auto shape = shapeOf(grid);
@@ -185,7 +185,7 @@ static Results importGridSample(N &n) {
 
 /// Means (or largest elements) over a grid of places in each cell of regions, [regions, 4] with left, top, right, bottom.
 static Results importRoiAlign(N &n) {
-  Value x = n.in(0), regions = widened(n, n.in(1)), batch = n.in(2);
+  Value x = n.in(0), regions = coordinates(n, n.in(1)), batch = n.in(2);
   int64_t height = n.integer("output_height", 1), width = n.integer("output_width", 1);
   int64_t samples = n.integer("sampling_ratio", 0), count = n.rankOf(regions) == 2 ? shapeOf(regions)[0] : -1;
   std::string mode = n.text("mode", "avg");
@@ -254,7 +254,7 @@ static Results importDeformConv(N &n) {
   if (parts > INT32_MAX || size > INT32_MAX || shapeOf(offset) != ArrayRef<int64_t>(expected))
     fail("its offsets ", shapeText(shapeOf(offset)), " are not ", shapeText(expected));
   checkedElements(each);
-  Value moves = n.reshape(widened(n, offset), {batch * parts, kernel[0], kernel[1], 2, rows, columns});
+  Value moves = n.reshape(coordinates(n, offset), {batch * parts, kernel[0], kernel[1], 2, rows, columns});
   SmallVector<Value> at;
   for (int64_t d : {0, 1}) {
     Type element = n.elementOf(moves);
@@ -280,9 +280,11 @@ static Results importDeformConv(N &n) {
   return {y};
 }
 
-static constexpr Operator rows[] = {
-    {"DeformConv", 19, newest, importDeformConv},
-    {"GridSample", 16, newest, importGridSample},
-    {"RoiAlign", 10, newest, importRoiAlign},
-};
-llvm::ArrayRef<Operator> divisi::compiler::samplingOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::samplingOperators() {
+  static constexpr Operator rows[] = {
+      {"DeformConv", 19, newest, importDeformConv},
+      {"GridSample", 16, newest, importGridSample},
+      {"RoiAlign", 10, newest, importRoiAlign},
+  };
+  return rows;
+}

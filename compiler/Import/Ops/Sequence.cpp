@@ -101,17 +101,19 @@ static Results importOptionalHasElement(N &n) {
 static Results importOptional(N &n) { return {n.has(0) ? n.item(0) : Item()}; }
 static Results importOptionalGetElement(N &n) { return {n.item(0)}; }
 
-static constexpr Operator rows[] = {
-    {"ConcatFromSequence", 11, newest, importConcatFromSequence},
-    {"Optional", 15, newest, importOptional},
-    {"OptionalGetElement", 15, newest, importOptionalGetElement},
-    {"OptionalHasElement", 15, newest, importOptionalHasElement},
-    {"SequenceAt", 11, newest, importSequenceAt},
-    {"SequenceConstruct", 11, newest, importSequenceConstruct},
-    {"SequenceEmpty", 11, newest, importSequenceEmpty},
-    {"SequenceErase", 11, newest, importSequenceErase},
-    {"SequenceInsert", 11, newest, importSequenceInsert},
-    {"SequenceLength", 11, newest, importSequenceLength},
-    {"SplitToSequence", 11, newest, importSplitToSequence},
-};
-llvm::ArrayRef<Operator> divisi::compiler::sequenceOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::sequenceOperators() {
+  static constexpr Operator rows[] = {
+      {"ConcatFromSequence", 11, newest, importConcatFromSequence},
+      {"Optional", 15, newest, importOptional},
+      {"OptionalGetElement", 15, newest, importOptionalGetElement},
+      {"OptionalHasElement", 15, newest, importOptionalHasElement},
+      {"SequenceAt", 11, newest, importSequenceAt},
+      {"SequenceConstruct", 11, newest, importSequenceConstruct},
+      {"SequenceEmpty", 11, newest, importSequenceEmpty},
+      {"SequenceErase", 11, newest, importSequenceErase},
+      {"SequenceInsert", 11, newest, importSequenceInsert},
+      {"SequenceLength", 11, newest, importSequenceLength},
+      {"SplitToSequence", 11, newest, importSplitToSequence},
+  };
+  return rows;
+}

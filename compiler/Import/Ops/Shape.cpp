@@ -202,13 +202,15 @@ static Results importSize(N &n) {
   return {n.integerTensor(size, {})};
 }
 
-static constexpr Operator rows[] = {
-    {"Concat", 4, newest, importConcat},       {"Expand", 8, newest, importExpand},
-    {"Flatten", 1, newest, importFlatten},     {"Identity", 1, newest, importIdentity},
-    {"Reshape", 5, newest, importReshape},     {"Shape", 1, newest, importShape},
-    {"Size", 1, newest, importSize},           {"Slice", 1, 9, importSlice1},
-    {"Slice", 10, newest, importSlice},        {"Split", 2, newest, importSplit},
-    {"Squeeze", 1, newest, importSqueeze},     {"Tile", 6, newest, importTile},
-    {"Transpose", 1, newest, importTranspose}, {"Unsqueeze", 1, newest, importUnsqueeze},
-};
-llvm::ArrayRef<Operator> divisi::compiler::shapeOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::shapeOperators() {
+  static constexpr Operator rows[] = {
+      {"Concat", 4, newest, importConcat},       {"Expand", 8, newest, importExpand},
+      {"Flatten", 1, newest, importFlatten},     {"Identity", 1, newest, importIdentity},
+      {"Reshape", 5, newest, importReshape},     {"Shape", 1, newest, importShape},
+      {"Size", 1, newest, importSize},           {"Slice", 1, 9, importSlice1},
+      {"Slice", 10, newest, importSlice},        {"Split", 2, newest, importSplit},
+      {"Squeeze", 1, newest, importSqueeze},     {"Tile", 6, newest, importTile},
+      {"Transpose", 1, newest, importTranspose}, {"Unsqueeze", 1, newest, importUnsqueeze},
+  };
+  return rows;
+}

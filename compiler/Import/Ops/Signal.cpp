@@ -21,7 +21,7 @@ struct Transform {
 } // namespace
 
 /// Larger tables of sines and cosines are refused.
-static constexpr int64_t maxTable = 1 << 24;
+static constexpr int64_t mostWaves = 1 << 24;
 
 /// The factors of a transform, [from, to], by the angle 2 pi * from * to / length. With `halves`, the input has the
 /// first half of the frequencies of a real signal, and each number but the first, and the last of an even length, also
@@ -46,7 +46,7 @@ static Value transformed(N &n, Value x, int64_t axis, int64_t length, bool inver
   bool toReal = inverse && onesided;
   Transform t{given[axis], onesided && !inverse ? length / 2 + 1 : length, length, inverse};
   t.from = std::min(t.from, toReal ? length / 2 + 1 : length);
-  if (length < 1 || t.from < 1 || t.to > maxTable / t.from)
+  if (length < 1 || t.from < 1 || t.to > mostWaves / t.from)
     fail("its length ", length, " is not valid");
   x = n.sliceDim(x, axis, 0, t.from);
   // [.., from, parts] with the axis behind the others: a product with the table is then one of matrices.
@@ -101,7 +101,7 @@ static Results importStft(N &n) {
   if (step < 1 || length < 1 || length > shape[1])
     fail("frames of ", length, " every ", step, " do not fit the signal ", shapeText(shape));
   int64_t frames = (shape[1] - length) / step + 1;
-  if (frames > maxTable / length)
+  if (frames > mostWaves / length)
     fail("it has too many frames");
   Shape positions;
   for (int64_t f = 0; f < frames; ++f)
@@ -123,7 +123,7 @@ static Results importMelWeightMatrix(N &n) {
   int64_t bands = n.integerInput(0, "num_mel_bins"), length = n.integerInput(1, "dft_length");
   int64_t rate = n.integerInput(2, "sample_rate"), bins = length / 2 + 1;
   double low = n.numberInput(3, "lower_edge_hertz"), high = n.numberInput(4, "upper_edge_hertz");
-  if (bands < 1 || length < 1 || rate < 1 || bands > maxTable / bins || !(low >= 0) || !(high >= low) || !(high < 1e9))
+  if (bands < 1 || length < 1 || rate < 1 || bands > mostWaves / bins || !(low >= 0) || !(high >= low) || !(high < 1e9))
     fail("its sizes or frequencies are not valid");
   auto mels = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   SmallVector<int64_t> edges;
@@ -145,9 +145,11 @@ static Results importMelWeightMatrix(N &n) {
   return {n.numbers({bins, bands}, n.elementAttr("output_datatype", n.f32()), weights)};
 }
 
-static constexpr Operator rows[] = {
-    {"DFT", 17, newest, importDft},
-    {"MelWeightMatrix", 17, newest, importMelWeightMatrix},
-    {"STFT", 17, newest, importStft},
-};
-llvm::ArrayRef<Operator> divisi::compiler::signalOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::signalOperators() {
+  static constexpr Operator rows[] = {
+      {"DFT", 17, newest, importDft},
+      {"MelWeightMatrix", 17, newest, importMelWeightMatrix},
+      {"STFT", 17, newest, importStft},
+  };
+  return rows;
+}

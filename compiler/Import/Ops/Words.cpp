@@ -130,8 +130,10 @@ static Results importUnique(N &n) {
   return {n.gather(x, chosen, axis), chosen, integerVector(n, number), integerVector(n, sizes)};
 }
 
-static constexpr Operator rows[] = {
-    {"TfIdfVectorizer", 9, newest, importTfIdf},
-    {"Unique", 11, newest, importUnique},
-};
-llvm::ArrayRef<Operator> divisi::compiler::wordOperators() { return rows; }
+llvm::ArrayRef<Operator> divisi::compiler::wordOperators() {
+  static constexpr Operator rows[] = {
+      {"TfIdfVectorizer", 9, newest, importTfIdf},
+      {"Unique", 11, newest, importUnique},
+  };
+  return rows;
+}

@@ -32,12 +32,12 @@ struct Figure {
 };
 
 constexpr StringRef milliseconds = "expected a number of milliseconds from 0 to 1e12";
-constexpr StringRef bytes = "expected a number of bytes from 0 to 1e18";
+constexpr StringRef numberOfBytes = "expected a number of bytes from 0 to 1e18";
 constexpr Figure figures[] = {
     {"forward_ms", &LayerProfile::Layer::forwardMs, mostMs, milliseconds},
     {"backward_ms", &LayerProfile::Layer::backwardMs, mostMs, milliseconds},
-    {"activation_bytes", &LayerProfile::Layer::activationBytes, mostBytes, bytes},
-    {"parameter_bytes", &LayerProfile::Layer::parameterBytes, mostBytes, bytes},
+    {"activation_bytes", &LayerProfile::Layer::activationBytes, mostBytes, numberOfBytes},
+    {"parameter_bytes", &LayerProfile::Layer::parameterBytes, mostBytes, numberOfBytes},
 };
 
 /// Reads a profile. Each step returns whether it succeeded; the first that fails sets the error.

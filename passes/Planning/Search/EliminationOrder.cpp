@@ -48,7 +48,7 @@ EliminationOrder EliminationOrder::best(const Graph &graph, const std::vector<in
   return weight.work < fill.work ? weight : fill;
 }
 
-EliminationOrder EliminationOrder::in(const Reduction &smaller) const {
+EliminationOrder EliminationOrder::in(const ReducedGraph &smaller) const {
   EliminationOrder result;
   result.position.resize(smaller.graph.variables.size());
   result.scope.resize(smaller.graph.variables.size());

@@ -13,7 +13,7 @@ struct EliminationOrder {
   /// The order by the rule that needs less work.
   static EliminationOrder best(const Graph &graph, const std::vector<int> &sizes, double mostWork);
   /// The same order of a graph that was restricted to as many strategies of each variable.
-  EliminationOrder in(const Reduction &smaller) const;
+  EliminationOrder in(const ReducedGraph &smaller) const;
 
   std::vector<int> order, position;    // variables, and their places in the order
   std::vector<std::vector<int>> scope; // by variable: the later ones that its table depends on, the latest first

@@ -81,14 +81,14 @@ std::vector<std::vector<int>> planning::allStrategies(const Graph &graph) {
   return kept;
 }
 
-std::vector<int> Reduction::expand(const std::vector<int> &choice) const {
+std::vector<int> ReducedGraph::expand(const std::vector<int> &choice) const {
   std::vector<int> result(variable.size());
   for (size_t v = 0; v < variable.size(); ++v)
     result[v] = strategies[v][variable[v] < 0 ? 0 : choice[variable[v]]];
   return result;
 }
 
-Reduction planning::restrict(const Graph &graph, const std::vector<std::vector<int>> &kept) {
+ReducedGraph planning::restrict(const Graph &graph, const std::vector<std::vector<int>> &kept) {
   std::vector<int> leader(graph.variables.size());
   std::iota(leader.begin(), leader.end(), 0);
   return reduce(graph, leader, kept);
@@ -99,7 +99,7 @@ namespace {
 /// Sums the edges between any two variables of the smaller graph. Equal sums are computed only once.
 class EdgeMerger {
 public:
-  EdgeMerger(const Graph &graph, Reduction &result) : graph(graph), result(result) {
+  EdgeMerger(const Graph &graph, ReducedGraph &result) : graph(graph), result(result) {
     for (const Graph::Edge &edge : graph.edges)
       number(tableIds, edge.tables.get());
     for (const auto &list : result.strategies)
@@ -175,7 +175,7 @@ private:
   }
 
   const Graph &graph;
-  Reduction &result;
+  ReducedGraph &result;
   std::map<const TablePair *, int> tableIds; // by first use; never iterated: keys are addresses
   std::map<std::vector<int>, int> lists;
   std::vector<int> listIds; // by larger variable
@@ -186,9 +186,9 @@ private:
 
 } // namespace
 
-Reduction planning::reduce(const Graph &graph, const std::vector<int> &leader,
+ReducedGraph planning::reduce(const Graph &graph, const std::vector<int> &leader,
                            const std::vector<std::vector<int>> &kept) {
-  Reduction result;
+  ReducedGraph result;
   Graph &smaller = result.graph;
   smaller.fixedCost = graph.fixedCost;
   smaller.fixedMemory = graph.fixedMemory;

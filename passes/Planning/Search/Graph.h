@@ -53,7 +53,7 @@ struct Graph {
 Graph rawGraph(const PairwiseProblem &problem);
 
 /// A smaller graph, and the map from its plans to plans of the larger one.
-struct Reduction {
+struct ReducedGraph {
   std::vector<int> expand(const std::vector<int> &choice) const;
 
   Graph graph;
@@ -65,9 +65,9 @@ struct Reduction {
 /// Keeps only some strategies of every variable, in increasing order (`kept`, of the leaders), and ties variables with
 /// a common leader: they choose the same strategy. A leader leads itself. Edges between two variables are summed into
 /// one, and variables with one strategy are folded into their neighbours.
-Reduction reduce(const Graph &graph, const std::vector<int> &leader, const std::vector<std::vector<int>> &kept);
+ReducedGraph reduce(const Graph &graph, const std::vector<int> &leader, const std::vector<std::vector<int>> &kept);
 /// The same without leaders.
-Reduction restrict(const Graph &graph, const std::vector<std::vector<int>> &kept);
+ReducedGraph restrict(const Graph &graph, const std::vector<std::vector<int>> &kept);
 /// All strategies of every variable.
 std::vector<std::vector<int>> allStrategies(const Graph &graph);
 

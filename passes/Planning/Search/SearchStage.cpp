@@ -20,7 +20,7 @@ constexpr double narrowing = 0.6;
 constexpr double mostStorage = 5e7;
 
 /// The composition of two reductions; the graph is that of the second.
-Reduction compose(const Reduction &first, Reduction second) {
+ReducedGraph compose(const ReducedGraph &first, ReducedGraph second) {
   std::vector<int> variable(first.variable.size(), -1);
   std::vector<std::vector<int>> strategies(first.variable.size());
   for (size_t v = 0; v < first.variable.size(); ++v) {
@@ -66,7 +66,7 @@ std::unique_ptr<SearchStage> SearchStage::without(double limit,
     left += static_cast<double>(kept[edge.from].size()) * kept[edge.to].size();
   if (left > worthRebuilding * graph().entries())
     return nullptr;
-  Reduction step = restrict(graph(), kept);
+  ReducedGraph step = restrict(graph(), kept);
   auto next = std::make_unique<SearchStage>(compose(reduction, step));
   next->messages.adopt(messages, step);
   return next;
@@ -113,7 +113,7 @@ double SearchStage::eliminate(double price, double upper, double mostWork, doubl
   if (kept.empty())
     return -infinity;
   workLeft -= order->work;
-  Reduction left = restrict(graph, kept);
+  ReducedGraph left = restrict(graph, kept);
   std::vector<int> found;
   double value = eliminateAll(left.graph, price, order->in(left), found);
   if (value < upper)

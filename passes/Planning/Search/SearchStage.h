@@ -8,7 +8,7 @@ namespace divisi::planning {
 /// A graph without the strategies that a search has excluded so far, and the message passing on it.
 class SearchStage {
 public:
-  explicit SearchStage(Reduction reduction) : reduction(std::move(reduction)), messages(this->reduction.graph) {}
+  explicit SearchStage(ReducedGraph reduction) : reduction(std::move(reduction)), messages(this->reduction.graph) {}
 
   const Graph &graph() const { return reduction.graph; }
   /// A plan of this stage as one of the whole graph.
@@ -28,7 +28,7 @@ public:
                    bool all) const;
 
 private:
-  Reduction reduction;
+  ReducedGraph reduction;
 
 public:
   TreeReweighted messages;

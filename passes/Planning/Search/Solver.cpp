@@ -107,7 +107,7 @@ private:
       tied = searchTied(raw);
     if (solution.overLimit || (tied && solution.fits && !options.certify))
       return;
-    Reduction whole = restrict(raw, allStrategies(raw));
+    ReducedGraph whole = restrict(raw, allStrategies(raw));
     CappedSearch search(whole.graph, problem.capacity, options);
     if (tied) {
       for (const std::vector<int> &line : tied->lines)
@@ -130,7 +130,7 @@ private:
 
   /// The problem with tied variables, and the results of its search.
   struct Tied {
-    Reduction reduction;
+    ReducedGraph reduction;
     double price;
     std::vector<std::vector<int>> lines; // plans of the whole problem, within the capacity and beyond it
   };
@@ -143,7 +143,7 @@ private:
       led |= leader[v] != v;
     if (!led)
       return std::nullopt;
-    Reduction tied = reduce(raw, leader, allStrategies(raw));
+    ReducedGraph tied = reduce(raw, leader, allStrategies(raw));
     SolveOptions first = options;
     first.branches = std::min(first.branches, mostTiedBranches);
     CappedSearch smaller(tied.graph, problem.capacity, first);
@@ -162,7 +162,7 @@ private:
   }
 
   /// Initialises the message passing on the whole graph at a small part of its cost.
-  void spreadMessages(const Reduction &tied, const Reduction &whole, double price, CappedSearch &search) {
+  void spreadMessages(const ReducedGraph &tied, const ReducedGraph &whole, double price, CappedSearch &search) {
     std::vector<int> variable(whole.graph.variables.size());
     for (size_t v = 0; v < whole.variable.size(); ++v)
       if (whole.variable[v] >= 0)
@@ -173,7 +173,7 @@ private:
     search.adopt(messages, variable);
   }
 
-  static std::vector<int> contract(const Reduction &reduction, const std::vector<int> &choice) {
+  static std::vector<int> contract(const ReducedGraph &reduction, const std::vector<int> &choice) {
     std::vector<int> result(reduction.graph.variables.size());
     for (size_t v = 0; v < choice.size(); ++v)
       if (reduction.variable[v] >= 0)

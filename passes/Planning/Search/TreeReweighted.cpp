@@ -40,7 +40,7 @@ TreeReweighted::TreeReweighted(const Graph &graph) : graph(graph) {
   plan.resize(graph.variables.size());
 }
 
-void TreeReweighted::adopt(const TreeReweighted &larger, const Reduction &reduction) {
+void TreeReweighted::adopt(const TreeReweighted &larger, const ReducedGraph &reduction) {
   std::vector<const std::vector<int> *> kept(graph.variables.size());
   for (size_t v = 0; v < reduction.variable.size(); ++v)
     if (reduction.variable[v] >= 0)

@@ -10,7 +10,7 @@ class TreeReweighted {
 public:
   explicit TreeReweighted(const Graph &graph);
   /// Takes over the messages of a larger graph that was restricted to this one.
-  void adopt(const TreeReweighted &larger, const Reduction &reduction);
+  void adopt(const TreeReweighted &larger, const ReducedGraph &reduction);
 
   /// Takes over the messages, in equal shares, of a graph in which each variable stands for several of this one
   /// (`variable`: by variable of this graph, with equally many strategies).

@@ -15,7 +15,7 @@ namespace {
 constexpr int mostScans = 500;
 
 /// libjpeg reports errors by a function that must not return. Functions that set `back` own nothing.
-struct Reader {
+struct JpegReader {
   jpeg_error_mgr errors = {};
   jpeg_source_mgr source = {};
   jpeg_progress_mgr progress = {};
@@ -25,10 +25,10 @@ struct Reader {
   const char *reason = nullptr; ///< null: libjpeg's text
   char text[JMSG_LENGTH_MAX] = {};
 
-  explicit Reader(std::string_view bytes);
-  Reader(const Reader &) = delete;
-  Reader &operator=(const Reader &) = delete;
-  ~Reader() {
+  explicit JpegReader(std::string_view bytes);
+  JpegReader(const JpegReader &) = delete;
+  JpegReader &operator=(const JpegReader &) = delete;
+  ~JpegReader() {
     if (created)
       jpeg_destroy_decompress(&info);
   }
@@ -37,7 +37,7 @@ struct Reader {
 };
 
 [[noreturn]] void fail(j_common_ptr info, const char *reason) {
-  auto *reader = static_cast<Reader *>(info->client_data);
+  auto *reader = static_cast<JpegReader *>(info->client_data);
   reader->reason = reason;
   std::longjmp(reader->back, 1);
 }
@@ -45,7 +45,7 @@ struct Reader {
 void onError(j_common_ptr info) {
   if (info->err->msg_code == JERR_NO_BACKING_STORE) // it would go on in a file
     fail(info, "needs more than 512 MiB to be decoded: save it as a baseline JPEG instead of a progressive one");
-  info->err->format_message(info, static_cast<Reader *>(info->client_data)->text);
+  info->err->format_message(info, static_cast<JpegReader *>(info->client_data)->text);
   fail(info, nullptr);
 }
 
@@ -65,7 +65,7 @@ void onProgress(j_common_ptr info) {
     fail(info, "has too many scans");
 }
 
-Reader::Reader(std::string_view bytes) {
+JpegReader::JpegReader(std::string_view bytes) {
   info.err = jpeg_std_error(&errors);
   info.client_data = this;
   errors.error_exit = onError;
@@ -82,7 +82,7 @@ Reader::Reader(std::string_view bytes) {
 }
 
 /// Reads the header. Returns whether it could be read.
-bool Reader::begin() {
+bool JpegReader::begin() {
   if (setjmp(back))
     return false;
   jpeg_create_decompress(&info);
@@ -96,7 +96,7 @@ bool Reader::begin() {
 }
 
 /// Reads all pixels. Returns whether they could be read.
-bool Reader::read(uint8_t *to, size_t rowBytes) {
+bool JpegReader::read(uint8_t *to, size_t rowBytes) {
   if (setjmp(back))
     return false;
   jpeg_start_decompress(&info);
@@ -110,7 +110,7 @@ bool Reader::read(uint8_t *to, size_t rowBytes) {
 } // namespace
 
 Status divisi::runtime::decodeJpeg(std::string_view bytes, Pixels &to) {
-  Reader reader(bytes);
+  JpegReader reader(bytes);
   auto problem = [&] { return reader.reason ? failure(reader.reason) : failure("is damaged: ", reader.text); };
   if (!reader.begin())
     return problem();

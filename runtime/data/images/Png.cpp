@@ -9,7 +9,7 @@ using namespace divisi::runtime;
 
 namespace {
 /// libpng reports errors by a function that must not return. Functions that set `back` own nothing.
-struct Reader {
+struct PngReader {
   png_structp png = nullptr;
   png_infop info = nullptr;
   std::string_view rest; ///< bytes that are not read yet
@@ -17,23 +17,23 @@ struct Reader {
   bool truncated = false;
   char text[128] = {};
 
-  explicit Reader(std::string_view bytes) : rest(bytes) {}
-  Reader(const Reader &) = delete;
-  Reader &operator=(const Reader &) = delete;
-  ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }
+  explicit PngReader(std::string_view bytes) : rest(bytes) {}
+  PngReader(const PngReader &) = delete;
+  PngReader &operator=(const PngReader &) = delete;
+  ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
   bool begin();
   bool convert();
   bool read(png_bytepp rows);
 };
 
 void onError(png_structp png, png_const_charp text) {
-  auto *reader = static_cast<Reader *>(png_get_error_ptr(png));
+  auto *reader = static_cast<PngReader *>(png_get_error_ptr(png));
   std::strncpy(reader->text, text, sizeof(reader->text) - 1);
   std::longjmp(reader->back, 1);
 }
 
 void onRead(png_structp png, png_bytep to, size_t count) {
-  auto *reader = static_cast<Reader *>(png_get_io_ptr(png));
+  auto *reader = static_cast<PngReader *>(png_get_io_ptr(png));
   reader->truncated = count > reader->rest.size();
   if (reader->truncated)
     png_error(png, "truncated");
@@ -42,7 +42,7 @@ void onRead(png_structp png, png_bytep to, size_t count) {
 }
 
 /// Reads the header. Returns whether it could be read.
-bool Reader::begin() {
+bool PngReader::begin() {
   if (setjmp(back))
     return false;
   png = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, onError, [](png_structp, png_const_charp) {});
@@ -58,7 +58,7 @@ bool Reader::begin() {
 }
 
 /// Has libpng make gray or RGB of 8 bits of any kind. Returns whether it can.
-bool Reader::convert() {
+bool PngReader::convert() {
   if (setjmp(back))
     return false;
   png_set_palette_to_rgb(png);
@@ -72,7 +72,7 @@ bool Reader::convert() {
 }
 
 /// Reads all pixels. Returns whether they could be read.
-bool Reader::read(png_bytepp rows) {
+bool PngReader::read(png_bytepp rows) {
   if (setjmp(back))
     return false;
   png_read_image(png, rows);
@@ -81,7 +81,7 @@ bool Reader::read(png_bytepp rows) {
 } // namespace
 
 Status divisi::runtime::decodePng(std::string_view bytes, Pixels &to) {
-  Reader reader(bytes);
+  PngReader reader(bytes);
   auto problem = [&] { return reader.truncated ? failure("is truncated") : failure("is damaged: ", reader.text); };
   if (!reader.begin())
     return problem();

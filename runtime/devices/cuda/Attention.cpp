@@ -16,10 +16,10 @@ using Pointwise = OperationGraph::Pointwise;
 using Reduction = OperationGraph::Reduction;
 
 /// Alignment of the parts of the workspace.
-constexpr size_t alignment = 256;
-size_t aligned(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+constexpr size_t workspaceAlignment = 256;
+size_t aligned(size_t bytes) { return (bytes + workspaceAlignment - 1) / workspaceAlignment * workspaceAlignment; }
 
-Element elementOf(int64_t type) {
+Element halfElementOf(int64_t type) {
   if (type != DIVISI_BF16 && type != DIVISI_F16)
     throw std::runtime_error("attention in cuDNN is of numbers of 16 bits");
   return type == DIVISI_BF16 ? Element::BF16 : Element::F16;
@@ -28,7 +28,7 @@ Element elementOf(int64_t type) {
 /// The common part of attention and its gradient. Tensors in memory are created in the order of the buffers.
 struct AttentionGraph {
   AttentionGraph(const GraphFunctions &dnn, const DivisiAttention &params)
-      : a(params), element(elementOf(params.type)), graph(dnn), q(rows(a.queries)),
+      : a(params), element(halfElementOf(params.type)), graph(dnn), q(rows(a.queries)),
         kTransposed(graph.memory(element, OperationGraph::exchanged(dims(a.keys)),
                                  OperationGraph::exchanged(strides(a.keys)))) {}
 
@@ -133,7 +133,7 @@ Attention::Plan &Attention::plan(AttentionKind kind, const DivisiAttention &para
   if (kind == AttentionKind::Gradient)
     plan.ownBytes = aligned(static_cast<size_t>(params.batch * params.heads * params.queries) * sizeof(float));
   size_t bytes = plan.ownBytes + graph->workspaceBytes;
-  if (bytes > 0 && bytes + alignment - DIVISI_ALIGNMENT > static_cast<size_t>(params.workspace))
+  if (bytes > 0 && bytes + workspaceAlignment - DIVISI_ALIGNMENT > static_cast<size_t>(params.workspace))
     plan.workspace.emplace(driver, bytes, "allocate the workspace of attention");
   plan.graph = std::move(graph); // last: if there was no memory, there is no plan
   return plan;

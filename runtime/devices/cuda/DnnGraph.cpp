@@ -34,7 +34,7 @@ constexpr int reshapeX = 2200, reshapeY = 2201;
 constexpr int heuristics[] = {3, 2};                                                   // cudnnBackendHeurMode_t: A, fallback
 constexpr int tensorCore = 0, roundsInputs = 1, reducedPrecision = 2, noFixedOrder = 4; // cudnnBackendNumericalNote_t
 constexpr int mostConfigs = 16, mostNotes = 32, notSupported = 3000;
-constexpr int64_t alignment = 16;
+constexpr int64_t alignedBytes = 16;
 constexpr int crossCorrelation = 1; // cudnnConvolutionMode_t
 
 using Dims = OperationGraph::Dims;
@@ -92,7 +92,7 @@ void *OperationGraph::describe(Element element, size_t rank, const int64_t *dims
   tensor.set(tensorDims, Descriptor::integerType, static_cast<int64_t>(rank), dims);
   tensor.set(tensorStrides, Descriptor::integerType, static_cast<int64_t>(rank), strides);
   tensor.setInteger(tensorId, ++lastId);
-  tensor.setInteger(tensorAlignment, alignment);
+  tensor.setInteger(tensorAlignment, alignedBytes);
   if (flag)
     tensor.setFlag(flag);
   tensor.finish("describe a tensor");
