@@ -15,6 +15,7 @@ target_include_directories(DivisiOptions INTERFACE ${PROJECT_SOURCE_DIR} ${PROJE
 target_compile_options(DivisiOptions INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers
   -Wno-unused-parameter # code that tblgen writes
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> # GCC 12 reports std::string's own copies (PR 105651)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage> # it takes files that are compiled as one for headers
   $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>) # libstdc++ 12's stable_sort calls what C++17 deprecates
 if(DIVISI_ASSERTIONS)
   target_compile_options(DivisiOptions INTERFACE -UNDEBUG)
@@ -46,5 +47,5 @@ include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 function(divisi_compiler_library name)
   add_library(${name} STATIC ${ARGN})
   target_link_libraries(${name} PUBLIC DivisiCompilerOptions)
-  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${DIVISI_UNITY} UNITY_BUILD_BATCH_SIZE 8)
 endfunction()

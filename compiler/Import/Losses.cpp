@@ -14,14 +14,14 @@ struct NamedLoss {
   bool ofClasses; // labels are classes
 };
 constexpr NamedLoss kinds[] = {{Loss::crossEntropy, "cross_entropy", true},
-                          {Loss::mse, "mse", false},
-                          {Loss::bce, "bce", false},
-                          {Loss::huber, "huber", false},
-                          {Loss::l1, "l1", false},
-                          {Loss::nll, "nll", true},
-                          {Loss::kl, "kl", false},
-                          {Loss::focal, "focal", false},
-                          {Loss::triplet, "triplet", false}};
+                                {Loss::mse, "mse", false},
+                                {Loss::bce, "bce", false},
+                                {Loss::huber, "huber", false},
+                                {Loss::l1, "l1", false},
+                                {Loss::nll, "nll", true},
+                                {Loss::kl, "kl", false},
+                                {Loss::focal, "focal", false},
+                                {Loss::triplet, "triplet", false}};
 
 /// Scores with their classes along axis 1, and labels of the same shape without it.
 struct Classes {

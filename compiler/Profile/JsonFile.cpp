@@ -14,9 +14,6 @@ using namespace divisi;
 /// Larger files are no measurements.
 static constexpr size_t mostBytes = 256 << 20;
 
-/// The nesting depth beyond which a file is none.
-static constexpr int mostNesting = 16;
-
 std::string compiler::cachedFile(const char *variable, llvm::StringRef name) {
   if (auto file = llvm::sys::Process::GetEnv(variable))
     return *file;
@@ -34,7 +31,7 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> compiler::readText(const std
   if (!buffer || (*buffer)->getBufferSize() > mostBytes)
     return llvm::createStringError("cannot read '" + file +
                                    "': " + (buffer ? "it is too large" : buffer.getError().message()));
-  if (llvm::StringRef text = (*buffer)->getBuffer(); nestsTooDeep(text, mostNesting)) {
+  if (llvm::StringRef text = (*buffer)->getBuffer(); nestsTooDeep(text, mostJsonNesting)) {
     const FileKind found = kindOfFile(std::string_view(text));
     const bool isOther = found != FileKind::unknown && found != FileKind::json;
     return llvm::createStringError("'" + file + "' is no " + kind.str() + ": it " +

@@ -15,18 +15,18 @@ struct NamedType {
   int onnx;
 };
 constexpr std::array<NamedType, 13> table = {{{DataType::F32, "F32", 4, 1},
-                                        {DataType::F64, "F64", 8, 11},
-                                        {DataType::F16, "F16", 2, 10},
-                                        {DataType::BF16, "BF16", 2, 16},
-                                        {DataType::I64, "I64", 8, 7},
-                                        {DataType::I32, "I32", 4, 6},
-                                        {DataType::I16, "I16", 2, 5},
-                                        {DataType::I8, "I8", 1, 3},
-                                        {DataType::U8, "U8", 1, 2},
-                                        {DataType::U16, "U16", 2, 4},
-                                        {DataType::U32, "U32", 4, 12},
-                                        {DataType::U64, "U64", 8, 13},
-                                        {DataType::BOOL, "BOOL", 1, 9}}};
+                                              {DataType::F64, "F64", 8, 11},
+                                              {DataType::F16, "F16", 2, 10},
+                                              {DataType::BF16, "BF16", 2, 16},
+                                              {DataType::I64, "I64", 8, 7},
+                                              {DataType::I32, "I32", 4, 6},
+                                              {DataType::I16, "I16", 2, 5},
+                                              {DataType::I8, "I8", 1, 3},
+                                              {DataType::U8, "U8", 1, 2},
+                                              {DataType::U16, "U16", 2, 4},
+                                              {DataType::U32, "U32", 4, 12},
+                                              {DataType::U64, "U64", 8, 13},
+                                              {DataType::BOOL, "BOOL", 1, 9}}};
 const NamedType &rowOf(DataType type) { return table[static_cast<size_t>(type)]; }
 
 /// Calls visit with a value of the C++ type that stores `type` (uint16_t for both halves).

@@ -1,9 +1,6 @@
 #include "passes/Planning/Cost/Collectives.h"
 #include "llvm/ADT/DenseMap.h"
 
-#include <algorithm>
-#include <numeric>
-
 using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
@@ -86,36 +83,6 @@ std::vector<Mesh> planning::enumerateMeshes(const Cluster &cluster, int64_t devi
       meshes.push_back(inside);
   }
   return meshes;
-}
-
-/// Whether axis i of `a` is as axis order[i] of `b`, and so for all sets of axes.
-static bool haveSameAxes(const Cluster &cluster, const Mesh &a, const Mesh &b, llvm::ArrayRef<int> order) {
-  for (auto [axis, other] : llvm::enumerate(order))
-    if (a.axes[axis].size != b.axes[other].size)
-      return false;
-  for (size_t set = 1; set < size_t{1} << order.size(); ++set) {
-    std::vector<int> mine, theirs;
-    for (auto [axis, other] : llvm::enumerate(order))
-      if (set >> axis & 1) {
-        mine.push_back(axis);
-        theirs.push_back(other);
-      }
-    if (linkOf(cluster, a, mine) != linkOf(cluster, b, theirs)) // 
-      return false;
-  }
-  return true;
-}
-
-bool planning::haveSameAxes(const Cluster &cluster, const Mesh &a, const Mesh &b) {
-  if (a.axes.size() != b.axes.size())
-    return false;
-  std::vector<int> order(a.axes.size());
-  std::iota(order.begin(), order.end(), 0);
-  do
-    if (::haveSameAxes(cluster, a, b, order))
-      return true;
-  while (std::next_permutation(order.begin(), order.end()));
-  return false;
 }
 
 /// The number of borders that groups cross, over all axes of the mesh and levels of the cluster.

@@ -78,10 +78,6 @@ double transferSeconds(const Cluster &cluster, llvm::ArrayRef<Transfer> transfer
 /// a, b > 1 as "data" outside of "model", each followed by "model" outside of "data" if its links differ.
 std::vector<dist::Mesh> enumerateMeshes(const Cluster &cluster, int64_t devices);
 
-/// Whether the axes of both meshes are the same but for their names and their order: equal in size and linked alike, each
-/// and together.
-bool haveSameAxes(const Cluster &cluster, const dist::Mesh &a, const dist::Mesh &b);
-
 /// All meshes that result from splitting one of the two axes of a mesh in two; the inner half is called "inner". Meshes
 /// whose axes cross the fewest borders between the cluster's levels come first.
 std::vector<dist::Mesh> splitAxes(const Cluster &cluster, const dist::Mesh &mesh);

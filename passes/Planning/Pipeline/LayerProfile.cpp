@@ -20,8 +20,6 @@ using llvm::StringRef;
 namespace {
 
 constexpr size_t mostFileBytes = 1 << 28;
-/// llvm::json reads nested values by recursion and has no limit of its own; a profile nests three deep.
-constexpr int mostNesting = 16;
 constexpr size_t mostShown = 64;
 
 struct Figure {
@@ -54,7 +52,7 @@ public:
   }
 
   bool read(StringRef text, LayerProfile &profile) {
-    if (nestsTooDeep(text, mostNesting))
+    if (nestsTooDeep(text, mostJsonNesting))
       return fail("nested too deep for a profile");
     llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
     if (!value) {

@@ -9,13 +9,11 @@
 using namespace divisi::planning;
 using llvm::StringRef;
 
-static constexpr int mostNesting = 16;
-
 llvm::Expected<FoundStages> FoundStages::parse(StringRef text, StringRef file) {
   auto fail = [&](const llvm::Twine &what) {
     return llvm::createStringError(file + ": " + what + ": expected what divisi plan --objective pipedream --json prints");
   };
-  if (nestsTooDeep(text, mostNesting))
+  if (nestsTooDeep(text, mostJsonNesting))
     return fail("nested too deep");
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
   if (!value) {

@@ -1,7 +1,5 @@
 #include "passes/Planning/Search/MeshChoice.h"
 
-#include "passes/Planning/Cost/Collectives.h"
-
 using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
@@ -23,16 +21,4 @@ std::vector<int64_t> planning::sizesOf(const Mesh &mesh) {
   for (const auto &axis : mesh.axes)
     sizes.push_back(axis.size);
   return sizes;
-}
-
-std::vector<const Mesh *> planning::differentMeshes(const Cluster &cluster, llvm::ArrayRef<Mesh> meshes, bool named) {
-  std::vector<const Mesh *> result;
-  auto isKnown = [&](const Mesh &mesh) {
-    return hasNamesExchanged(mesh, meshes) ||
-           llvm::any_of(result, [&](const Mesh *other) { return haveSameAxes(cluster, mesh, *other); });
-  };
-  for (const Mesh &mesh : meshes)
-    if (named || !isKnown(mesh))
-      result.push_back(&mesh);
-  return result;
 }

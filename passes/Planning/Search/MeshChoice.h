@@ -1,5 +1,4 @@
 #pragma once
-#include "passes/Planning/Cost/Cluster.h"
 #include "passes/Planning/Problem.h"
 
 namespace divisi::planning {
@@ -7,15 +6,12 @@ namespace divisi::planning {
 /// Whether an axis of the mesh divides no factor: a mesh without it is as good.
 bool hasIdleAxis(const Problem &problem, const dist::Mesh &mesh);
 
-/// Whether "model" is outside, where there are other meshes: strategies, which tell axes by name, have them in that order,
-/// too.
+/// Whether "model" is outside, in a list that enumerateMeshes made: it also has the mesh of these sizes with "data" outside.
+/// Strategies, which tell axes by name, have them in both orders.
 bool hasNamesExchanged(const dist::Mesh &mesh, llvm::ArrayRef<dist::Mesh> meshes);
 
-/// The sizes of the axes, outermost first.
+/// The sizes of the axes, outermost first: all that a search sees of a mesh. Their order matters, because a dimension that
+/// several axes shard has the outer ones first.
 std::vector<int64_t> sizesOf(const dist::Mesh &mesh);
-
-/// The meshes on which searches find different plans. Names and order of axes are of no account to a search, unless pins
-/// name them: of meshes that are alike otherwise, the first with "data" outside is searched.
-std::vector<const dist::Mesh *> differentMeshes(const Cluster &cluster, llvm::ArrayRef<dist::Mesh> meshes, bool named);
 
 } // namespace divisi::planning

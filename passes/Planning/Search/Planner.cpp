@@ -19,7 +19,7 @@ namespace {
 /// again: the prediction decides among the plans.
 constexpr double firstShare[] = {0.5}, moreShares[] = {0, 0.8}, allShares[] = {0.5, 0, 0.8};
 constexpr size_t refined = 2;    // meshes
-constexpr double nearBest = 0.1; // of meshes that are refined: how much slower than the best plan
+constexpr double nearBest = 0.1; // of meshes that are refined, or split further: how much slower than the best plan
 /// Plans from other beginnings are taken only if they are faster by these shares: below them, what the search found is
 /// as good, and easier to understand. Of strategies, which somebody could write by hand, and of searches.
 constexpr double clearlyByHand = 0.002, clearlyBySearch = 0.01;
@@ -109,7 +109,7 @@ SolveOptions coarse() {
   return effort;
 }
 
-/// The searched plans of the most promising meshes.
+/// The searched plans of the most promising meshes, which are not much slower than the best plan.
 std::vector<const Candidate *> bestSearches(const std::vector<Candidate> &candidates) {
   std::vector<const Candidate *> searched;
   for (const Candidate &candidate : candidates)
@@ -117,6 +117,9 @@ std::vector<const Candidate *> bestSearches(const std::vector<Candidate> &candid
       searched.push_back(&candidate);
   llvm::stable_sort(searched, [](auto *a, auto *b) { return isBetter(*a, *b); });
   searched.resize(std::min(searched.size(), refined));
+  llvm::erase_if(searched, [most = fastest(candidates) * (1 + nearBest)](const Candidate *candidate) {
+    return candidate->prediction.seconds > most;
+  });
   return searched;
 }
 
@@ -259,6 +262,10 @@ SolveOptions Planner::firstEffort() const { return problem.ops.size() > mostThor
 
 llvm::Expected<std::vector<Candidate>> Planner::candidates(const PlannerOptions &options) const {
   auto found = allCandidates(options);
+  {
+    std::lock_guard lock(building);
+    built.clear(); // what comes later asks for one mesh
+  }
   if (found)
     for (Candidate &candidate : *found)
       candidate.forms = recognize(problem, candidate.mesh, candidate.plan);
@@ -302,26 +309,22 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
     result.push_back(alone());
   const bool settled = !result.empty() && isSettled(result[0], devicesOf(options));
   const bool thorough = options.thorough && problem.ops.size() <= mostThorough;
-  const std::vector<const Mesh *> searched = differentMeshes(cluster, options.meshes, !options.pins.empty());
-  std::vector<Mesh> begun; // with or without what a strategy says
-  for (const Mesh &mesh : options.meshes)
-    if (options.searches && (thorough || llvm::is_contained(searched, &mesh)))
-      begun.push_back(mesh);
-  const Spaces spaces = spacesOf(begun);
+  const Spaces spaces = options.searches ? spacesOf(options.meshes) : Spaces();
   auto follow = [&](Mesh mesh, int zero, bool further = true) { // a search may begin with it
     if (further)
       ofStrategies.emplace_back(tasks.size(), mesh);
     tasks.push_back([&, mesh, zero] { return strategy(mesh, options.pins, zero); });
   };
   for (const Mesh &mesh : options.meshes) {
-    if (hasNamesExchanged(mesh, options.meshes) && !thorough)
+    const bool exchanged = hasNamesExchanged(mesh, options.meshes);
+    if (exchanged && !thorough)
       continue;
     auto places = placesOf(problem, mesh, options.pins);
     if (!places) { // pins may name axes that only other meshes have
       wrong = llvm::toString(places.takeError());
       continue;
     }
-    if (options.searches && llvm::is_contained(searched, &mesh))
+    if (options.searches && (!exchanged || !options.pins.empty()))
       tasks.push_back([&, places = *places] { return search(spaces, mesh, places, firstShare, firstEffort(), most); });
     const bool left = mesh.axes.size() > 1 && options.meshes.size() > 1 && !thorough;
     if (!options.searches || (left && options.everyMesh))
@@ -375,14 +378,18 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
 std::vector<Candidate> Planner::withThirdAxis(const PlannerOptions &options,
                                               const std::vector<Candidate> &found) const {
   std::vector<Mesh> meshes;
+  auto isKnown = [&](const Mesh &mesh) { // what axes are called is of no account
+    return llvm::any_of(meshes, [&](const Mesh &other) { return sizesOf(mesh) == sizesOf(other); });
+  };
   for (const Candidate *candidate : bestSearches(found))
-    if (candidate->prediction.waited > leastWaited * candidate->prediction.seconds)
-      llvm::append_range(meshes, splitAxes(cluster, candidate->mesh));
+    for (Mesh &mesh : splitAxes(cluster, candidate->mesh))
+      if (candidate->prediction.waited > leastWaited * candidate->prediction.seconds && !isKnown(mesh))
+        meshes.push_back(std::move(mesh));
   std::vector<Task> tasks;
-  for (const Mesh *mesh : differentMeshes(cluster, meshes, !options.pins.empty()))
-    tasks.push_back([&, mesh]() -> std::vector<Candidate> {
-      auto places = llvm::expectedToOptional(placesOf(problem, *mesh, options.pins));
-      return places ? search(spacesOf(*mesh), *mesh, *places, firstShare, coarse()) : std::vector<Candidate>();
+  for (const Mesh &mesh : meshes)
+    tasks.push_back([&]() -> std::vector<Candidate> {
+      auto places = llvm::expectedToOptional(placesOf(problem, mesh, options.pins));
+      return places ? search(spacesOf(mesh), mesh, *places, firstShare, coarse()) : std::vector<Candidate>();
     });
   return inParallel(tasks);
 }
@@ -420,15 +427,15 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
 std::vector<Candidate> Planner::otherBeginnings(const PlannerOptions &options, double most) const {
   std::vector<Task> tasks;
   const Spaces spaces = spacesOf(options.meshes);
-  for (const Mesh *mesh : differentMeshes(cluster, options.meshes, !options.pins.empty())) {
-    auto places = llvm::expectedToOptional(placesOf(problem, *mesh, options.pins));
-    if (!places)
+  for (const Mesh &mesh : options.meshes) {
+    auto places = llvm::expectedToOptional(placesOf(problem, mesh, options.pins));
+    if (!places || hasNamesExchanged(mesh, options.meshes))
       continue;
-    tasks.push_back([&, mesh, whole = withWholeMatrices(problem, std::move(*places))] {
-      return search(spaces, *mesh, whole, allShares, uncertified(), most);
+    tasks.push_back([&, whole = withWholeMatrices(problem, std::move(*places))] {
+      return search(spaces, mesh, whole, allShares, uncertified(), most);
     });
-    for (std::vector<Pin> &pins : withSplitInputs(problem, *mesh, options.pins))
-      tasks.push_back([&, mesh, pins = std::move(pins)] { return strategies(*mesh, pins); });
+    for (std::vector<Pin> &pins : withSplitInputs(problem, mesh, options.pins))
+      tasks.push_back([&, pins = std::move(pins)] { return strategies(mesh, pins); });
   }
   return inParallel(tasks);
 }
@@ -448,10 +455,7 @@ std::vector<Candidate> Planner::strategies(const Mesh &mesh, const std::vector<P
 }
 
 void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candidates) const {
-  std::vector<const Candidate *> searched = bestSearches(candidates);
-  llvm::erase_if(searched, [most = fastest(candidates) * (1 + nearBest)](const Candidate *candidate) {
-    return candidate->prediction.seconds > most;
-  });
+  const std::vector<const Candidate *> searched = bestSearches(candidates);
   std::vector<Task> tasks;
   std::vector<Mesh> meshes;
   for (const Candidate *candidate : searched)

@@ -38,7 +38,7 @@ constexpr double never = 1e12; // microseconds: what a reshard to partial values
 /// What spaces of one problem and mesh have in common, whatever is pinned.
 struct Tables {
   Numbers<Text> spellings, slots, rules;
-  std::vector<Sharding> known;                                        // by spelling
+  std::vector<Sharding> known; // by spelling
   std::map<Text, std::shared_ptr<const Template>> templates;
   llvm::DenseMap<std::tuple<int, int, int64_t>, double> prices; // microseconds, by spellings and bytes
 };

@@ -344,25 +344,6 @@ TEST(Meshes, SplitInThree) {
   EXPECT_EQ(splitAxes(twoNodes, Mesh{{{"data", 8}}}).size(), 0u);
 }
 
-TEST(Meshes, SameAxes) {
-  auto mesh = [](std::initializer_list<int64_t> sizes) {
-    Mesh result;
-    for (int64_t size : sizes)
-      result.axes.push_back({"axis" + std::to_string(result.axes.size()), size});
-    return result;
-  };
-  auto flat = makeCluster({{"l", 16, 100, 1}});
-  EXPECT_TRUE(haveSameAxes(flat, mesh({2, 8}), mesh({8, 2})));
-  EXPECT_TRUE(haveSameAxes(flat, mesh({2, 2, 4}), mesh({2, 4, 2})));
-  EXPECT_FALSE(haveSameAxes(flat, mesh({2, 8}), mesh({4, 4})));
-  EXPECT_FALSE(haveSameAxes(flat, mesh({16}), mesh({2, 8})));
-  // Two machines of eight: which axis crosses their border matters, the order inside of one does not.
-  EXPECT_FALSE(haveSameAxes(twoNodes, mesh({2, 8}), mesh({8, 2})));
-  EXPECT_TRUE(haveSameAxes(twoNodes, mesh({2, 4}), mesh({4, 2})));
-  EXPECT_TRUE(haveSameAxes(twoNodes, mesh({2, 2, 4}), mesh({2, 4, 2})));
-  EXPECT_FALSE(haveSameAxes(twoNodes, mesh({2, 2, 4}), mesh({4, 2, 2})));
-}
-
 TEST(Meshes, ManyDevices) {
   Cluster cluster = makeCluster({{"l", 8, 100, 1}, {"m", 8192, 40, 10}}, "cuda");
   EXPECT_EQ(enumerateMeshes(cluster, 65536).size(), 1u + 15 * 2);

@@ -260,28 +260,4 @@ TEST(SearchSpaceTest, PlacesAreLikePins) {
   EXPECT_FALSE(shared.pairwise(0, {{1, pending}}));
 }
 
-// Of meshes with the same axes in another order one is searched: the other's best plan costs as much.
-TEST(SearchSpaceTest, OrderOfAxesIsOfNoAccount) {
-  Random random(31);
-  const auto cluster = llvm::cantFail(parseCluster("8xh100", {64e9, 8}));
-  const Mesh meshes[] = {{{{"data", 2}, {"model", 4}}}, {{{"data", 4}, {"model", 2}}}};
-  ASSERT_TRUE(haveSameAxes(cluster, meshes[0], meshes[1]));
-  for (int round = 0; round < 10; ++round) {
-    const Problem problem = twoProducts(8 * randomSize(random), 8 * randomSize(random), 8 * randomSize(random));
-    const Groups groups(problem, /*evaluation=*/false);
-    const FusedProblem fused(problem, /*evaluation=*/false, /*forGpu=*/true, groups);
-    double cost[2];
-    for (int m : {0, 1}) {
-      const CostModel costs(cluster, meshes[m]);
-      auto pairwise = SearchSpace(problem, groups, fused, costs, {}).pairwise(0.5, {});
-      SolveOptions exact;
-      exact.gap = 0;
-      const Solution solution = solve(*pairwise, exact);
-      EXPECT_NEAR(solution.bound, solution.cost, 1e-9 * solution.cost);
-      cost[m] = solution.cost;
-    }
-    EXPECT_NEAR(cost[0], cost[1], 1e-9 * cost[0]);
-  }
-}
-
 } // namespace
