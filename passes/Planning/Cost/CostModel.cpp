@@ -32,11 +32,15 @@ double CostModel::bytesSent(const ReshardStep &step, int64_t bytes) const {
 }
 
 double CostModel::reshard(int64_t whole, const Sharding &from, const Sharding &to) const {
+  return reshard(whole, from, planReshard(from, to));
+}
+
+double CostModel::reshard(int64_t whole, const Sharding &from, llvm::ArrayRef<ReshardStep> steps) const {
   int64_t local = whole;
   for (const Axes &axes : from.dims)
     local /= mesh.parts(axes);
   double seconds = 0;
-  for (const ReshardStep &s : planReshard(from, to)) {
+  for (const ReshardStep &s : steps) {
     int64_t bytes = bytesOfStep(mesh, s, local);
     seconds += step(s, bytes);
   }

@@ -19,6 +19,7 @@ public:
   double bytesSent(const dist::ReshardStep &step, int64_t bytes) const;
   /// All steps; `whole` are the bytes of the whole tensor.
   double reshard(int64_t whole, const dist::Sharding &from, const dist::Sharding &to) const;
+  double reshard(int64_t whole, const dist::Sharding &from, llvm::ArrayRef<dist::ReshardStep> steps) const;
 
   const Cluster cluster;
   const dist::Mesh mesh;

@@ -36,23 +36,26 @@ DIVISI_WIDE void lowerByAll(double *__restrict best, const double *__restrict we
   }
 }
 
-/// Four rows at once. The length is a multiple of the lanes; masking it tells g++ -O2, which then vectorizes the loop,
-/// by four numbers where the processor has such vectors.
-DIVISI_WIDE void lower(double *__restrict best, const double *__restrict a, const double *__restrict b,
-                       const double *__restrict c, const double *__restrict d, const double (&weight)[4], int length) {
+/// Four rows at once. What is lower goes to another place: of a minimum in its own place clang makes a store
+/// under a mask, which takes longer. The length is a multiple of the lanes; masking it tells g++ -O2, which then
+/// vectorizes the loop, by four numbers where the processor has such vectors.
+DIVISI_WIDE void lower(double *__restrict out, const double *__restrict best, const double *__restrict a,
+                       const double *__restrict b, const double *__restrict c, const double *__restrict d,
+                       const double (&weight)[4], int length) {
   static_assert(Table::lanes == 4);
   const double wa = weight[0], wb = weight[1], wc = weight[2], wd = weight[3];
   for (int i = 0; i < (length & ~3); ++i) {
     double x = wa + a[i], y = wb + b[i], z = wc + c[i], w = wd + d[i];
     double p = x < y ? x : y, q = z < w ? z : w, r = p < q ? p : q;
-    best[i] = r < best[i] ? r : best[i];
+    out[i] = r < best[i] ? r : best[i];
   }
 }
 
-DIVISI_WIDE void lower(double *__restrict best, const double *__restrict row, double weight, int length) {
+DIVISI_WIDE void lower(double *__restrict out, const double *__restrict best, const double *__restrict row,
+                       double weight, int length) {
   for (int i = 0; i < (length & ~3); ++i) {
     double x = weight + row[i];
-    best[i] = x < best[i] ? x : best[i];
+    out[i] = x < best[i] ? x : best[i];
   }
 }
 
@@ -104,10 +107,13 @@ void MinPlus::lowerByFew(const double *weight, const Table &table, const std::ve
   for (int r = 0; r < table.rows; ++r)
     if (r != first && weight[r] + rowLeast[r] < worst)
       rows.push_back(r);
+  lowered.resize(table.stride);
   size_t k = 0;
-  for (; k + 4 <= rows.size(); k += 4)
-    lower(best.data(), table.row(rows[k]), table.row(rows[k + 1]), table.row(rows[k + 2]), table.row(rows[k + 3]),
-          {weight[rows[k]], weight[rows[k + 1]], weight[rows[k + 2]], weight[rows[k + 3]]}, table.stride);
-  for (; k < rows.size(); ++k)
-    lower(best.data(), table.row(rows[k]), weight[rows[k]], table.stride);
+  auto weighted = [&](size_t i) { return weight[rows[i]]; };
+  auto entries = [&](size_t i) { return table.row(rows[i]); };
+  for (; k + 4 <= rows.size(); k += 4, best.swap(lowered))
+    lower(lowered.data(), best.data(), entries(k), entries(k + 1), entries(k + 2), entries(k + 3),
+          {weighted(k), weighted(k + 1), weighted(k + 2), weighted(k + 3)}, table.stride);
+  for (; k < rows.size(); ++k, best.swap(lowered))
+    lower(lowered.data(), best.data(), entries(k), weighted(k), table.stride);
 }

@@ -16,7 +16,7 @@ public:
 private:
   void lowerByFew(const double *weight, const Table &table, const std::vector<double> &rowLeast);
 
-  std::vector<double> best; // padded like a row
+  std::vector<double> best, lowered; // padded like a row
   std::vector<int> rows;
 };
 

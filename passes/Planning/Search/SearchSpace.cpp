@@ -2,7 +2,7 @@
 
 #include "passes/Planning/Expansion.h"
 #include "passes/Planning/Search/GroupStrategies.h"
-#include "passes/Planning/Search/TieAlike.h"
+#include "passes/Planning/Search/ReshardPrices.h"
 
 #include <array>
 #include <set>
@@ -13,18 +13,7 @@ using namespace divisi::planning;
 
 namespace {
 
-using Text = std::vector<int>; // a sharding, spelled so that it can be compared
-Text spell(const Sharding &sharding) {
-  Text text;
-  for (const Axes &axes : sharding.dims) {
-    text.insert(text.end(), axes.begin(), axes.end());
-    text.push_back(-1);
-  }
-  text.insert(text.end(), sharding.pending.begin(), sharding.pending.end());
-  if (!sharding.pending.empty())
-    text.push_back(-2 - (int)sharding.kind);
-  return text;
-}
+using Text = std::vector<int>; // what can be compared
 
 /// Groups with the same operations share their strategies and costs.
 struct Template {
@@ -33,14 +22,11 @@ struct Template {
   std::map<std::pair<int, int>, int> operands, results; // by member and position: a slot
 };
 
-constexpr double never = 1e12; // microseconds: what a reshard to partial values costs
-
 /// What spaces of one problem and mesh have in common, whatever is pinned.
 struct Tables {
-  Numbers<Text> spellings, slots, rules;
-  std::vector<Sharding> known; // by spelling
+  Numbers<Text> slots, rules;
   std::map<Text, std::shared_ptr<const Template>> templates;
-  llvm::DenseMap<std::tuple<int, int, int64_t>, double> prices; // microseconds, by spellings and bytes
+  ReshardPrices reshards;
 };
 } // namespace
 
@@ -85,6 +71,7 @@ public:
           edge(from, slotOf(output.tensor), argument(output.state), argumentSlot(output.state), output.tensor, false,
                1);
     findLooks();
+    tables.reshards.forgetSteps();
   }
 
 private:
@@ -105,12 +92,8 @@ private:
 
   int slot(const std::vector<Sharding> &shardings) {
     std::vector<int> list;
-    for (const Sharding &sharding : shardings) {
-      int number = tables.spellings.of(spell(sharding));
-      if (number == (int)tables.known.size())
-        tables.known.push_back(sharding);
-      list.push_back(number);
-    }
+    for (const Sharding &sharding : shardings)
+      list.push_back(tables.reshards.numberOf(sharding));
     return tables.slots.of(list);
   }
 
@@ -333,27 +316,11 @@ private:
     int64_t bytes = problem.tensors[tensor].bytes();
     auto [it, fresh] = matrixOf.try_emplace({fromSlot, toSlot, bytes, mayHide, times}, whole.matrices.size());
     if (fresh) {
-      const auto &rows = tables.slots[fromSlot], &columns = tables.slots[toSlot];
-      PairwiseProblem::Matrix matrix{(int)rows.size(), (int)columns.size(), {}};
-      for (int row : rows)
-        for (int column : columns)
-          matrix.entries.push_back(std::min(never, times * price(row, column, bytes)));
       impl.hideable.push_back(mayHide);
-      whole.matrices.push_back(std::move(matrix));
+      whole.matrices.push_back(
+          tables.reshards.between(costs, tables.slots[fromSlot], tables.slots[toSlot], bytes, times));
     }
     whole.edges.push_back({from, to, it->second});
-  }
-
-  double price(int from, int to, int64_t bytes) {
-    if (from == to)
-      return 0;
-    auto [it, fresh] = tables.prices.try_emplace({from, to, bytes}, never);
-    if (fresh) {
-      const Sharding &a = tables.known[from], &b = tables.known[to];
-      if (llvm::all_of(b.pending, [&](int axis) { return llvm::is_contained(a.pending, axis); }))
-        it->second = 1e6 * costs.reshard(bytes, a, b);
-    }
-    return it->second;
   }
 
   void findLooks() {

@@ -15,6 +15,7 @@ public:
     return it->second;
   }
   const T &operator[](int number) const { return list[number]; }
+  size_t size() const { return list.size(); }
 
 private:
   std::map<T, int> numbers;
