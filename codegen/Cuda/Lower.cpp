@@ -68,6 +68,8 @@ LogicalResult codegen::lowerCudaKernels(ModuleOp kernels, ArrayRef<Launchable> l
   PassManager pm(kernels.getContext());
   if (has16Bits(kernels))
     pm.addPass(createApproximateMathPass());
+  pm.addPass(createCanonicalizerPass()); // loops are few: threads run over the elements
+  pm.addPass(createCSEPass());
   addKernelLowering(pm, std::make_unique<CallLibdevice>());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

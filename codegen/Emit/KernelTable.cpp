@@ -113,10 +113,19 @@ void KernelTable::addBatch(ArrayRef<exec::KernelOp> kernels, ArrayRef<SmallVecto
 }
 
 LogicalResult KernelTable::lowerForCpu() {
-  PassManager pm(program.getContext());
-  pm.enableVerifier(true);
-  addKernelLowering(pm);
-  if (failed(pm.run(*cpu)))
+  PassManager simplification(program.getContext()), lowering(program.getContext());
+  lowering.enableVerifier(false); // LLVM verifies its result
+  addKernelSimplification(simplification);
+  addKernelLowering(lowering);
+  if (failed(simplification.run(*cpu)))
+    return failure();
+  llvm::StringMap<int64_t> extents;
+  for (const Launchable &launchable : launchables)
+    extents[launchable.name] = launchable.extent;
+  auto codes = shareCode(*cpu, extents);
+  for (Launchable &launchable : launchables)
+    launchable.code = codes.lookup(launchable.name);
+  if (failed(lowering.run(*cpu)))
     return failure();
   for (Operation &op : llvm::make_early_inc_range(*cpu->getBody()))
     op.moveBefore(program.getBody(), program.getBody()->end());

@@ -74,11 +74,14 @@ private:
 };
 } // namespace
 
-void divisi::codegen::addKernelLowering(OpPassManager &pm, std::unique_ptr<Pass> functions) {
+void divisi::codegen::addKernelSimplification(OpPassManager &pm) {
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
-  if (!functions) // a GPU's loops are few: threads run over the elements
-    pm.addPass(createCollapseLoopsPass());
+  pm.addPass(createCollapseLoopsPass());
+  pm.addPass(createCanonicalizerPass());
+}
+
+void divisi::codegen::addKernelLowering(OpPassManager &pm, std::unique_ptr<Pass> functions) {
   pm.addPass(std::make_unique<ExpandMath>(/*approximatesAll=*/functions != nullptr));
   pm.addPass(memref::createExpandStridedMetadataPass());
   if (functions)

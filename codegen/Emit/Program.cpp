@@ -75,7 +75,9 @@ private:
       functions[function.getName()] = function;
     for (const Launchable &kernel : kernels.all()) {
       builder.setInsertionPointToEnd(module.getBody());
-      std::string name = kernel.name + "_loop";
+      std::string name = kernel.loop();
+      if (functions.contains(name))
+        continue;
       auto entry = LLVM::LLVMFuncOp::create(builder, loc, name, type, LLVM::Linkage::Internal);
       functions[name] = entry;
       builder.setInsertionPointToStart(entry.addEntryBlock(builder));
@@ -83,7 +85,7 @@ private:
         emitBatchLoop(kernel, entry);
         continue;
       }
-      LLVM::LLVMFuncOp callee = functions.at(kernel.name);
+      LLVM::LLVMFuncOp callee = functions.at(kernel.code.function);
       callee.setLinkage(LLVM::Linkage::Internal);
       SmallVector<Value> arguments;
       for (size_t i = 0; i < kernel.values.size(); ++i) {
@@ -93,6 +95,8 @@ private:
       }
       arguments.push_back(entry.getArgument(1));
       arguments.push_back(entry.getArgument(2));
+      for (int64_t bound : kernel.code.bounds)
+        arguments.push_back(word(bound));
       LLVM::CallOp::create(builder, loc, callee, arguments);
       LLVM::ReturnOp::create(builder, loc, ValueRange());
     }
@@ -110,7 +114,7 @@ private:
         Value low = LLVM::SMaxOp::create(builder, loc, shifted, word(0));
         return LLVM::SMinOp::create(builder, loc, low, word(member.extent));
       };
-      LLVM::CallOp::create(builder, loc, functions.at(member.name + "_loop"),
+      LLVM::CallOp::create(builder, loc, functions.at(member.loop()),
                            ValueRange{own, within(entry.getArgument(1)), within(entry.getArgument(2))});
       buffers += member.values.size();
       first += member.extent;
@@ -127,7 +131,7 @@ private:
       auto description =
           LLVM::GlobalOp::create(builder, loc, type, true, LLVM::Linkage::Internal, kernel.name + "_description", {});
       initialize(description, [&](SmallVectorImpl<Value> &fields) {
-        Value loop = targets.cpu ? address(kernel.name + "_loop") : (Value)LLVM::ZeroOp::create(builder, loc, pointer);
+        Value loop = targets.cpu ? address(kernel.loop()) : (Value)LLVM::ZeroOp::create(builder, loc, pointer);
         fields.append({address(name), word(kernel.values.size()), loop, word(kernel.extent), word(kernel.grain),
                        word(kernel.blocks), word(kernel.threads)});
       });

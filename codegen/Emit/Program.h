@@ -1,4 +1,6 @@
 #pragma once
+#include "codegen/Emit/ShareCode.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -43,11 +45,15 @@ mlir::LogicalResult lowerToLlvm(mlir::ModuleOp module, const ProgramData &data, 
 /// A kernel that several operations may launch, or a batch of kernels that are one launch: see DivisiKernel in the ABI.
 struct Launchable {
   std::string name;
+  SharedCode code;                    // on a CPU
   llvm::SmallVector<unsigned> values; // inputs and outputs whose places are passed
   int64_t extent = 0, grain = 1;      // on a CPU
   int64_t blocks = 0, threads = 0;    // on a GPU; 0 blocks: it is only launched in batches
   int64_t launches = 0, bytes = 0;    // in a step, without what is computed on demand; of inputs and outputs
   llvm::SmallVector<size_t> members;  // on a CPU: the kernels of a batch, in the order of `values`
+
+  /// The function that a CPU launches: see DivisiLoop in the ABI.
+  std::string loop() const { return (members.empty() && code.bounds.empty() ? code.function : name) + "_loop"; }
 };
 
 /// Kernels for GPUs: a module of the LLVM and NVVM dialects, which emitPtx compiles, and how each is launched.

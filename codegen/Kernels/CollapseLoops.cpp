@@ -53,18 +53,20 @@ private:
   bool good;
 };
 
-/// The number of iterations of a loop from 0 in steps of 1 without carried values.
+/// The number of iterations of a loop from 0 in steps of 1.
 std::optional<int64_t> extentOf(scf::ForOp loop) {
-  if (!loop.getInitArgs().empty() || getConstantIntValue(loop.getLowerBound()) != 0 ||
-      getConstantIntValue(loop.getStep()) != 1)
+  if (getConstantIntValue(loop.getLowerBound()) != 0 || getConstantIntValue(loop.getStep()) != 1)
     return std::nullopt;
   return getConstantIntValue(loop.getUpperBound());
 }
 
-/// The loop that is all of another's body.
+/// The loop that is all of another's body and goes on with the values that the other carries.
 scf::ForOp onlyLoopIn(scf::ForOp outer) {
   Block *body = outer.getBody();
-  return body->getOperations().size() == 2 ? dyn_cast<scf::ForOp>(body->front()) : scf::ForOp();
+  scf::ForOp inner = body->getOperations().size() == 2 ? dyn_cast<scf::ForOp>(body->front()) : scf::ForOp();
+  bool passes = inner && llvm::equal(inner.getInitArgs(), outer.getRegionIterArgs()) &&
+                llvm::equal(body->getTerminator()->getOperands(), inner.getResults());
+  return passes ? inner : scf::ForOp();
 }
 
 bool collapse(scf::ForOp outer) {
@@ -79,6 +81,9 @@ bool collapse(scf::ForOp outer) {
   // inner one, and the outer one is 0.
   outer.getInductionVar().replaceAllUsesWith(arith::ConstantIndexOp::create(builder, outer.getLoc(), 0));
   inner.getInductionVar().replaceAllUsesWith(outer.getInductionVar());
+  for (auto [inside, outside] : llvm::zip(inner.getRegionIterArgs(), outer.getRegionIterArgs()))
+    inside.replaceAllUsesWith(outside);
+  outer.getBody()->getTerminator()->setOperands(inner.getBody()->getTerminator()->getOperands());
   auto &to = outer.getBody()->getOperations(), &from = inner.getBody()->getOperations();
   to.splice(inner->getIterator(), from, from.begin(), std::prev(from.end()));
   inner.erase();

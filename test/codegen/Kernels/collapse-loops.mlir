@@ -105,13 +105,15 @@ func.func @apart(%x: memref<96xf32>, %y: memref<96xf32>) {
   return
 }
 
-// A quotient of an index that runs on is none of the two counters alone; a carried sum keeps its order.
+// A quotient of an index that runs on is none of the two counters alone; a carried sum goes on in the order of memory.
 // CHECK-LABEL: @quotient
 // CHECK: scf.for %[[I:.*]] = %{{.*}} to %c96
 // CHECK: arith.divui %[[I]], %c6
-// CHECK: scf.for
-// CHECK: scf.for
-// CHECK: return
+// CHECK: %[[SUM:.*]] = scf.for %[[I:.*]] = %{{.*}} to %c96 step %{{.*}} iter_args(%[[A:.*]] = %{{.*}}) -> (f32)
+// CHECK-NEXT: %[[X:.*]] = memref.load %{{.*}}[%[[I]]]
+// CHECK-NEXT: %[[B:.*]] = arith.addf %[[A]], %[[X]]
+// CHECK-NEXT: scf.yield %[[B]]
+// CHECK: return %[[SUM]]
 func.func @quotient(%x: memref<96xf32>, %y: memref<96xf32>) -> f32 {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -138,4 +140,38 @@ func.func @quotient(%x: memref<96xf32>, %y: memref<96xf32>) -> f32 {
     scf.yield %more : f32
   }
   return %sum : f32
+}
+
+// What an outer loop does with a sum of the inner one, or another value that the inner one begins with, keeps both.
+// CHECK-LABEL: @carried_apart
+// CHECK-COUNT-4: scf.for
+// CHECK: return
+func.func @carried_apart(%x: memref<96xf32>) -> (f32, f32, f32) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c6 = arith.constant 6 : index
+  %c16 = arith.constant 16 : index
+  %zero = arith.constant 0.0 : f32
+  %sum = scf.for %i = %c0 to %c6 step %c1 iter_args(%a = %zero) -> f32 {
+    %more = scf.for %j = %c0 to %c16 step %c1 iter_args(%b = %zero) -> f32 {
+      %0 = arith.muli %i, %c16 : index
+      %1 = arith.addi %0, %j : index
+      %2 = memref.load %x[%1] : memref<96xf32>
+      %3 = arith.addf %b, %2 : f32
+      scf.yield %3 : f32
+    }
+    scf.yield %more : f32
+  }
+  %swapped:2 = scf.for %i = %c0 to %c6 step %c1 iter_args(%a = %zero, %b = %sum) -> (f32, f32) {
+    %more:2 = scf.for %j = %c0 to %c16 step %c1 iter_args(%c = %a, %d = %b) -> (f32, f32) {
+      %0 = arith.muli %i, %c16 : index
+      %1 = arith.addi %0, %j : index
+      %2 = memref.load %x[%1] : memref<96xf32>
+      %3 = arith.addf %c, %2 : f32
+      %4 = arith.maximumf %d, %2 : f32
+      scf.yield %3, %4 : f32, f32
+    }
+    scf.yield %more#1, %more#0 : f32, f32
+  }
+  return %sum, %swapped#0, %swapped#1 : f32, f32, f32
 }
