@@ -50,8 +50,8 @@ void giveBack(const Sharing &sharing) {
   OpBuilder builder = OpBuilder::atBlockBegin(&function.getBody().front());
   unsigned first = function.getNumArguments() - sharing.bounds.size();
   for (auto [i, bound] : llvm::enumerate(sharing.bounds))
-    function.getArgument(first + i)
-        .replaceAllUsesWith(arith::ConstantIndexOp::create(builder, function.getLoc(), bound));
+    function.getArgument(first + i).replaceAllUsesWith(
+        arith::ConstantIndexOp::create(builder, function.getLoc(), bound));
   for (size_t i = 0; i < sharing.bounds.size(); ++i)
     if (failed(function.eraseArgument(first)))
       llvm_unreachable("the arguments were added before");

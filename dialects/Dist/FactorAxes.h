@@ -4,7 +4,7 @@
 namespace divisi::dist {
 
 /// The sharding of an operation: the axes of each factor of its rule.
-using FactorAxes = llvm::SmallVector<Axes>;
+using FactorAxes = llvm::SmallVector<Axes, 7>;
 
 /// Distributes the axes of one dimension over its factors (major to minor): a factor takes axes while they divide it,
 /// and a minor factor takes some only if the more major factors are completely sharded. Returns false if this is

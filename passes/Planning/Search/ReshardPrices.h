@@ -10,7 +10,8 @@ namespace divisi::planning {
 
 constexpr double never = 1e12; // microseconds: what a reshard to partial values costs
 
-/// What it takes to reshard values on one mesh. Each pair of shardings is looked at once, and priced once for each size.
+/// What it takes to reshard values on one mesh. Each pair of shardings is looked at once, and priced once for each
+/// size.
 class ReshardPrices {
 public:
   int numberOf(const dist::Sharding &sharding);
