@@ -49,6 +49,8 @@ std::vector<GroupStrategy> planning::strategiesOf(const Problem &problem, const 
       return true;
     GroupStrategy strategy = current();
     for (auto [m, op] : llvm::enumerate(group.ops)) {
+      if (!llvm::is_contained(group.factorOf[m], (int)list))
+        continue; // it has been looked at before
       FactorAxes factors = memberFactors(group, m, strategy);
       if (!isValid(mesh, problem.ops[op].rule, factors) || spoilsAccumulator(problem, problem.ops[op], factors))
         return false;

@@ -5,7 +5,7 @@ using namespace divisi::dist;
 using namespace divisi::planning;
 
 int ReshardPrices::numberOf(const Sharding &sharding) {
-  std::vector<int> spelling;
+  spelling.clear();
   for (const Axes &axes : sharding.dims) {
     spelling.insert(spelling.end(), axes.begin(), axes.end());
     spelling.push_back(-1);

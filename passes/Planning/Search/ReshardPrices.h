@@ -29,6 +29,7 @@ private:
   double price(const CostModel &costs, const Line &line, int to) const;
 
   Numbers<std::vector<int>> spellings; // of shardings, so that they can be compared
+  std::vector<int> spelling;           // the last one
   std::vector<dist::Sharding> shardings;
   std::map<std::pair<int64_t, int>, std::vector<double>> prices; // by bytes and numbers; -1: not yet known
   std::map<int, std::vector<Steps>> steps;                       // by numbers

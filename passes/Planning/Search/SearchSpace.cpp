@@ -92,6 +92,7 @@ private:
 
   int slot(const std::vector<Sharding> &shardings) {
     std::vector<int> list;
+    list.reserve(shardings.size());
     for (const Sharding &sharding : shardings)
       list.push_back(tables.reshards.numberOf(sharding));
     return tables.slots.of(list);

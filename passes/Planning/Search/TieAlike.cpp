@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 using namespace divisi;
 using namespace divisi::planning;
@@ -16,20 +17,26 @@ void planning::tieAlike(PairwiseProblem &problem, const std::vector<int> &looks)
   Numbers<Text> first;
   for (auto [look, variable] : llvm::zip(looks, variables))
     colors.push_back(first.of({look, (int)variable.cost.size()}));
+  std::vector<int> begin(variables.size() + 1); // of a variable's neighbors
+  for (const auto &e : problem.edges)
+    ++begin[e.from + 1], ++begin[e.to + 1];
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  std::vector<std::array<int, 3>> around(begin.back());
+  Text text;
   for (int round = 0; round < 3; ++round) {
-    std::vector<std::vector<std::array<int, 3>>> around(variables.size());
+    std::vector<int> next(begin.begin(), begin.end() - 1);
     for (const auto &e : problem.edges) {
-      around[e.from].push_back({0, e.matrix, colors[e.to]});
-      around[e.to].push_back({1, e.matrix, colors[e.from]});
+      around[next[e.from]++] = {0, e.matrix, colors[e.to]};
+      around[next[e.to]++] = {1, e.matrix, colors[e.from]};
     }
-    Numbers<Text> next;
+    Numbers<Text> kinds;
     std::vector<int> refined;
     for (size_t v = 0; v < variables.size(); ++v) {
-      std::sort(around[v].begin(), around[v].end());
-      Text text = {colors[v]};
-      for (const auto &entry : around[v])
-        text.insert(text.end(), entry.begin(), entry.end());
-      refined.push_back(next.of(text));
+      std::sort(around.begin() + begin[v], around.begin() + begin[v + 1]);
+      text.assign(1, colors[v]);
+      for (int i = begin[v]; i < begin[v + 1]; ++i)
+        text.insert(text.end(), around[i].begin(), around[i].end());
+      refined.push_back(kinds.of(text));
     }
     colors = std::move(refined);
   }

@@ -1,7 +1,9 @@
 #pragma once
 #include "passes/Planning/Search/PairwiseProblem.h"
 
-#include <map>
+#include "llvm/ADT/Hashing.h"
+
+#include <unordered_map>
 
 namespace divisi::planning {
 
@@ -18,7 +20,15 @@ public:
   size_t size() const { return list.size(); }
 
 private:
-  std::map<T, int> numbers;
+  struct Hash {
+    size_t operator()(const T &thing) const {
+      if constexpr (requires { thing.begin(); })
+        return llvm::hash_combine_range(thing.begin(), thing.end());
+      else
+        return llvm::hash_value(thing);
+    }
+  };
+  std::unordered_map<T, int, Hash> numbers;
   std::vector<T> list;
 };
 
