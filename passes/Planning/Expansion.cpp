@@ -48,6 +48,7 @@ public:
   Expansion run() {
     countUsers();
     result.produced.assign(problem.tensors.size(), -1);
+    result.versions.reserve(2 * problem.tensors.size());
     std::vector<bool> made(problem.tensors.size());
     for (const Problem::Op &op : problem.ops)
       for (int tensor : op.results)
@@ -181,6 +182,10 @@ private:
                             : add({tensor, entry.sharding, -1, entry.user});
         continue;
       }
+      if (entry.sharding == sharding(tensor)) {
+        entry.version = there[0];
+        continue;
+      }
       if (entry.user >= 0 && gathersState(tensor, entry.sharding)) {
         entry.version = add({tensor, entry.sharding, result.produced[tensor], entry.user});
         continue;
@@ -198,16 +203,14 @@ private:
           auto isPending = [&](int axis) { return llvm::is_contained(from.pending, axis); };
           if (version != there[0] && !llvm::all_of(entry->sharding.pending, isPending))
             continue;
-          auto length = from == entry->sharding ? std::make_pair(-1.0, 0) : distance(tensor, from, entry->sharding);
+          bool isOnly = open.size() == 1 && there.size() == 1;
+          auto length = isOnly ? std::make_pair(0.0, 0) : distance(tensor, from, entry->sharding);
           if (length < least)
             least = length, source = version, next = entry;
         }
       Sharding found = next->sharding;
-      int version = source;
-      if (!(result.versions[source].sharding == found)) {
-        version = add({tensor, found, source, -1});
-        there.push_back(version);
-      }
+      int version = add({tensor, found, source, -1});
+      there.push_back(version);
       llvm::erase_if(open, [&](Want *entry) {
         bool same = entry->sharding == found;
         if (same)
