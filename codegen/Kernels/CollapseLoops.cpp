@@ -60,11 +60,15 @@ std::optional<int64_t> extentOf(scf::ForOp loop) {
   return getConstantIntValue(loop.getUpperBound());
 }
 
+/// Longer sums remain nested: each inner loop adds up its part before it is added to the whole, which rounds less.
+constexpr int64_t longestSum = 1 << 20;
+
 /// The loop that is all of another's body and goes on with the values that the other carries.
 scf::ForOp onlyLoopIn(scf::ForOp outer) {
   Block *body = outer.getBody();
   scf::ForOp inner = body->getOperations().size() == 2 ? dyn_cast<scf::ForOp>(body->front()) : scf::ForOp();
   bool passes = inner && llvm::equal(inner.getInitArgs(), outer.getRegionIterArgs()) &&
+                llvm::all_of(outer.getRegionIterArgs(), [](Value carried) { return carried.hasOneUse(); }) &&
                 llvm::equal(body->getTerminator()->getOperands(), inner.getResults());
   return passes ? inner : scf::ForOp();
 }
@@ -72,7 +76,8 @@ scf::ForOp onlyLoopIn(scf::ForOp outer) {
 bool collapse(scf::ForOp outer) {
   scf::ForOp inner = onlyLoopIn(outer);
   auto count = extentOf(outer), extent = inner ? extentOf(inner) : std::nullopt;
-  if (!count || !extent || !Collapsible(outer, inner, *extent))
+  if (!count || !extent || !Collapsible(outer, inner, *extent) ||
+      (outer.getNumResults() && *count * *extent > longestSum))
     return false;
   Region *function = outer->getParentWithTrait<OpTrait::IsIsolatedFromAbove>()->getRegions().data();
   OpBuilder builder = OpBuilder::atBlockBegin(&function->front()); // not between two loops

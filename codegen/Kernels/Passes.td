@@ -155,7 +155,8 @@ def CollapseLoopsPass : Pass<"collapse-loops"> {
   let description = [{
     Input: a kernel's loops, after canonicalize. A loop and the only one in it become one if every index that is computed from
     their counters depends on outer * extent of inner + inner alone: long loops vectorize better, and LLVM needs less time for
-    fewer of them. The inner loop must go on with the values that the outer one carries, and carry them back.
+    fewer of them. The inner loop must go on with the values that the outer one carries, and carry them back. Sums of more
+    than 2^20 elements stay nested, since parts that are added up by themselves round less.
 
     ```mlir
     scf.for %i = %c0 to %c8 step %c1 { scf.for %j = %c0 to %c16 step %c1 { .. %x[%i * 16 + %j] .. } }

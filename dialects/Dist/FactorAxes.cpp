@@ -25,6 +25,11 @@ FactorAxes dist::factorsOf(const Mesh &mesh, const ShardingRule &rule, const Sha
                            const Sharding &sharding) {
   FactorAxes result(rule.factors.size());
   for (auto [d, factors] : llvm::enumerate(dims)) {
+    if (sharding.dims[d].empty()) {
+      for (int factor : factors)
+        result[factor].clear();
+      continue;
+    }
     FactorAxes mine(rule.factors.size());
     if (axesToFactors(mesh, rule, factors, sharding.dims[d], mine))
       for (int factor : factors)
@@ -97,6 +102,8 @@ bool dist::isValid(const Mesh &mesh, const ShardingRule &rule, const FactorAxes 
   // factor's.
   auto fits = [&](const ShardingRule::Dims &dims) {
     return llvm::all_of(dims, [&](llvm::ArrayRef<int> factors) {
+      if (llvm::all_of(factors, [&](int factor) { return perFactor[factor].empty(); }))
+        return true;
       auto axes = factorsToAxes(mesh, rule, factors, perFactor);
       FactorAxes read(rule.factors.size());
       return axes && axesToFactors(mesh, rule, factors, *axes, read) &&

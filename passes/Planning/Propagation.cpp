@@ -78,6 +78,8 @@ bool Propagation::mayAssign(int op, int factor, ArrayRef<int> axes) const {
 void Propagation::pull(int op) {
   const Problem::Op &o = problem.ops[op];
   auto look = [&](int tensor, const ShardingRule::Dims &dims) {
+    if (llvm::all_of(plan.tensors[tensor].dims, [](const Axes &axes) { return axes.empty(); }))
+      return;
     for (auto [factor, axes] : llvm::enumerate(factorsOf(mesh, o.rule, dims, plan.tensors[tensor]))) {
       Axes &old = plan.ops[op][factor];
       ArrayRef<int> wanted = axes;

@@ -1,6 +1,6 @@
 """What of the zoo is refused, with a part of the reason that the compiler or the exporter gives."""
 
-MICROBATCHES = ("microbatches=2", "stage=2, microbatches=2")
+MICROBATCHES = ("microbatches=2", "stage=2, microbatches=2", "stage=2, data=2")
 # (models, ways, a part of the message)
 REFUSALS = [
     (["CLIP"], MICROBATCHES, "needs the whole batch at once"),  # its loss compares all samples of a batch

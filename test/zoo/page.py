@@ -4,7 +4,8 @@ import pathlib
 import statistics
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs/zoo.md"
-WAYS = ("one device", "other exporter", "data=2", "data=4", "zero=3", "model=2", "auto", "microbatches=2", "stage=2", "stage=2, microbatches=2")
+WAYS = ("one device", "other exporter", "data=2", "data=4", "zero=3", "model=2", "auto", "microbatches=2", "stage=2", "stage=2, microbatches=2",
+        "stage=2, data=2")
 MEASURED = ("speed", "plan")
 
 HEAD = """# Model zoo
@@ -25,7 +26,7 @@ TAIL = """
   together after them. Both are at most 1e-4. *Change error*: the norm of the difference between both sides' weights, divided by how far PyTorch's have moved; at
   most 5e-3, or what rounding explains: AdamW makes whole steps of the rounding in gradients that would be zero (biases of keys).
 - *ways*: 1, 2 and 4 are one device, `--mesh data=2` and `data=4`; `z3` is `--mesh data=2 --zero 3`, `op2` is `--mesh model=2` (operators are split, not the batch); `auto` is `--devices 2` (at these sizes the search mostly finds that one device is fastest); `m2` is `--microbatches 2` on one device; `s2` is `--mesh stage=2 --microbatches 1`, `s2m2`
-  the same with two microbatches. Batch norm's statistics are those of a microbatch, and PyTorch is told to do the same there.
+  the same with two microbatches, `s2d2` is `--mesh stage=2,data=2 --microbatches 2`, on four ranks. Batch norm's statistics are those of a microbatch, and PyTorch is told to do the same there.
 - *step time*, *memory*: Divisi's divided by PyTorch eager's, one thread each, on a machine with two cores that did other work, too; one run, both in turn three times, the median of all
   steps. Memory is the highest resident size above that of the process without a model. The models are so small that much of PyTorch's time is its dispatching of operations; [numbers.md](numbers.md) has larger ones.
 - *compile*: processor seconds of `divisi compile` for one device, with the linker; *plan*: of `divisi plan --cluster 2x8xh100`.
@@ -39,7 +40,7 @@ TAIL = """
   with nothing else running (GoogLeNet, Inception-v3, MNASNet, VGG-16, Mixtral, GNMT-16, MobileNet-v3, ResNet-50).
 """
 
-SHORT = {"one device": "1", "data=2": "2", "data=4": "4", "zero=3": "z3", "model=2": "op2", "auto": "auto", "microbatches=2": "m2", "stage=2": "s2", "stage=2, microbatches=2": "s2m2"}
+SHORT = {"one device": "1", "data=2": "2", "data=4": "4", "zero=3": "z3", "model=2": "op2", "auto": "auto", "microbatches=2": "m2", "stage=2": "s2", "stage=2, microbatches=2": "s2m2", "stage=2, data=2": "s2d2"}
 
 
 def small(error):

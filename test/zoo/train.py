@@ -49,7 +49,7 @@ WAYS = {
     "microbatches=2": {"microbatches": 2},
     "stage=2": {"mesh": {"stage": 2}, "microbatches": 1},
     "stage=2, microbatches=2": {"mesh": {"stage": 2}, "microbatches": 2},
-    "stage=2, data=2": {"mesh": {"stage": 2, "data": 2}, "microbatches": 2},  # four ranks; not on the page
+    "stage=2, data=2": {"mesh": {"stage": 2, "data": 2}, "microbatches": 2},
 }
 
 

@@ -79,7 +79,8 @@ std::string ReplicaFlags::read(const CLI::App &command, ReplicaOptions &options)
     if (rank.getAsInteger(10, worker) || least.getAsDouble(slowdown.least) ||
         (most.empty() ? least : most).getAsDouble(slowdown.most))
       return std::string(stragglerFlag) + ": expects RANK=FACTOR, such as 3=1.5 or 3=1-4; got '" + text + "'";
-    options.stragglers[worker] = slowdown;
+    if (!options.stragglers.try_emplace(worker, slowdown).second)
+      return std::string(stragglerFlag) + " gives two factors for worker " + std::to_string(worker);
   }
   if (noLossSum && sync.sync.mode != dist::Sync::Mode::driver && sync.sync.mode != dist::Sync::Mode::server)
     return std::string(lossFlag) + " is for --sync driver and server, whose workers meet by their loss";

@@ -142,11 +142,12 @@ func.func @quotient(%x: memref<96xf32>, %y: memref<96xf32>) -> f32 {
   return %sum : f32
 }
 
-// What an outer loop does with a sum of the inner one, or another value that the inner one begins with, keeps both.
+// What an outer loop does with a sum of the inner one, another value that the inner one begins with, and one that its
+// body reads keep both. So do sums of more than 2^20 elements.
 // CHECK-LABEL: @carried_apart
-// CHECK-COUNT-4: scf.for
+// CHECK-COUNT-8: scf.for
 // CHECK: return
-func.func @carried_apart(%x: memref<96xf32>) -> (f32, f32, f32) {
+func.func @carried_apart(%x: memref<96xf32>, %long: memref<1056768xf32>) -> (f32, f32, f32, f32, f32) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c6 = arith.constant 6 : index
@@ -173,5 +174,28 @@ func.func @carried_apart(%x: memref<96xf32>) -> (f32, f32, f32) {
     }
     scf.yield %more#1, %more#0 : f32, f32
   }
-  return %sum, %swapped#0, %swapped#1 : f32, f32, f32
+  %scaled = scf.for %i = %c0 to %c6 step %c1 iter_args(%a = %zero) -> f32 {
+    %more = scf.for %j = %c0 to %c16 step %c1 iter_args(%b = %a) -> f32 {
+      %0 = arith.muli %i, %c16 : index
+      %1 = arith.addi %0, %j : index
+      %2 = memref.load %x[%1] : memref<96xf32>
+      %3 = arith.mulf %2, %a : f32
+      %4 = arith.addf %b, %3 : f32
+      scf.yield %4 : f32
+    }
+    scf.yield %more : f32
+  }
+  %c1024 = arith.constant 1024 : index
+  %c1032 = arith.constant 1032 : index
+  %longest = scf.for %i = %c0 to %c1032 step %c1 iter_args(%a = %zero) -> f32 {
+    %more = scf.for %j = %c0 to %c1024 step %c1 iter_args(%b = %a) -> f32 {
+      %0 = arith.muli %i, %c1024 : index
+      %1 = arith.addi %0, %j : index
+      %2 = memref.load %long[%1] : memref<1056768xf32>
+      %3 = arith.addf %b, %2 : f32
+      scf.yield %3 : f32
+    }
+    scf.yield %more : f32
+  }
+  return %sum, %swapped#0, %swapped#1, %scaled, %longest : f32, f32, f32, f32, f32
 }
