@@ -51,7 +51,7 @@ private:
         for (int reader : readers[buffer])
           depend(i, reader);
       for (int buffer : items[i].reads)
-        if (!llvm::is_contained(readers[buffer], i))
+        if (readers[buffer].empty() || readers[buffer].back() != i)
           readers[buffer].push_back(i);
       for (int buffer : items[i].writes)
         writer[buffer] = i;

@@ -142,7 +142,9 @@ Planner::Planner(Problem what, Cluster where)
       rest(problem, /*evaluation=*/true),
       stepItems(problem, /*evaluation=*/false, cluster.device.kind == "cuda", step) {}
 
-Candidate Planner::alone() const { return price(cluster, meshOf("data", 1), unsplit(problem), "one device"); }
+const Candidate &Planner::alone() const {
+  return one ? *one : one.emplace(price(cluster, meshOf("data", 1), unsplit(problem), "one device"));
+}
 
 double Planner::computation(const Cluster &on) const {
   return price(on, meshOf("data", 1), unsplit(problem), "").prediction.compute;
@@ -398,7 +400,7 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
   if (!best.fits)
     return {};
   std::vector<Candidate> result;
-  const Prediction one = alone().prediction;
+  const Prediction &one = alone().prediction;
   const int64_t all = devicesOf(options);
   for (int64_t devices : fewerThan(all)) {
     const bool fewer = devices < best.mesh.devices(); // which may take the same time; more must be faster

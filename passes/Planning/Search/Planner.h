@@ -78,7 +78,7 @@ public:
   /// Decides what not every step does, the evaluation: a search leaves it unsplit.
   void complete(Candidate &candidate) const;
   /// The step on one device, unsplit.
-  Candidate alone() const;
+  const Candidate &alone() const;
   /// Seconds that one device of a cluster computes in a step, unsplit.
   double computation(const Cluster &on) const;
   /// Seconds that a step takes at least on at most `devices`, given what it takes on one: each starts all kernels and
@@ -136,6 +136,7 @@ private:
 
   Groups step, rest; // of every step; of the evaluation and of some steps
   FusedProblem stepItems;
+  mutable std::optional<Candidate> one; // the plan for one device, which only one thread at a time asks for
   mutable Spaces built;
   mutable std::mutex building; // guards `built`
 };
