@@ -26,6 +26,16 @@ constexpr size_t mostNeighbours = 100;
 /// In place of the score of a variable that has been eliminated: no entry has it.
 constexpr double eliminated = std::numeric_limits<double>::quiet_NaN();
 
+/// Keeps one of each item that occurs more than once.
+void keepRepeated(std::vector<int> &items) {
+  std::sort(items.begin(), items.end());
+  size_t kept = 0;
+  for (size_t i = 1; i < items.size(); ++i)
+    if (items[i] == items[i - 1] && (kept == 0 || items[kept - 1] != items[i]))
+      items[kept++] = items[i];
+  items.resize(kept);
+}
+
 /// The number of pairs of neighbours without an edge.
 double fillOf(const std::vector<int> &around, const Neighbours &neighbours) {
   if (around.size() > mostNeighbours)
@@ -100,7 +110,6 @@ EliminationOrder::EliminationOrder(const Graph &graph, const std::vector<int> &s
     neighbours[v].clear();
     double table = 1;
     bool joined = false;
-    changed = scope[v];
     for (int a : scope[v]) {
       table *= sizes[a];
       std::vector<int> &list = neighbours[a];
@@ -109,9 +118,13 @@ EliminationOrder::EliminationOrder(const Graph &graph, const std::vector<int> &s
         if (a != b)
           joined |= insert(list, b);
     }
-    for (int a : scope[v])
-      if (joined)
+    changed.clear();
+    if (joined && rule == Rule::Fill) { // an edge that is new counts for those next to both of its ends
+      for (int a : scope[v])
         changed.insert(changed.end(), neighbours[a].begin(), neighbours[a].end());
+      keepRepeated(changed);
+    }
+    changed.insert(changed.end(), scope[v].begin(), scope[v].end());
     std::sort(changed.begin(), changed.end());
     changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
     for (int a : changed)
