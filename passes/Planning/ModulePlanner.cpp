@@ -5,6 +5,7 @@
 #include "passes/Planning/ApplyPlan.h"
 #include "passes/Planning/NarrowPlan.h"
 #include "passes/Planning/Passes.h"
+#include "passes/Planning/Search/PinnedPlaces.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -114,13 +115,6 @@ bool planning::preferFewerDevices(std::vector<ModuleCandidate> &candidates) {
 
 namespace {
 
-/// Whether every device computes everything.
-bool splitsNothing(const Plan &plan) {
-  auto isWhole = [](const auto &dims) { return llvm::all_of(dims, [](const auto &axes) { return axes.empty(); }); };
-  return llvm::all_of(plan.tensors, [&](const dist::Sharding &tensor) { return isWhole(tensor.dims) && tensor.pending.empty(); }) &&
-         llvm::all_of(plan.ops, isWhole);
-}
-
 /// Gives the bound of a plan that is dropped to the one that stays.
 void takeBound(ModuleCandidate &to, const ModuleCandidate &from) {
   if (from.bound <= 0)
@@ -130,10 +124,11 @@ void takeBound(ModuleCandidate &to, const ModuleCandidate &from) {
   to.boundMesh = from.boundMesh;
 }
 
-/// Of sorted candidates, drops those with the figures of an earlier one, the same plan by another name; and those for several
-/// devices that split nothing, if there is one for one device.
+/// Of sorted candidates, drops those with the figures of an earlier one, the same plan by another name; and those for
+/// several devices that split nothing, if there is one for one device.
 void dropEqual(std::vector<ModuleCandidate> &candidates) {
-  auto alone = llvm::find_if(candidates, [](const ModuleCandidate &candidate) { return candidate.mesh.devices() == 1; });
+  auto alone =
+      llvm::find_if(candidates, [](const ModuleCandidate &candidate) { return candidate.mesh.devices() == 1; });
   if (alone != candidates.end()) {
     auto isIdle = [](const ModuleCandidate &other) { return other.mesh.devices() > 1 && splitsNothing(other.plan); };
     for (const ModuleCandidate &candidate : candidates)
@@ -203,6 +198,9 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
     only.meshes = {mesh};
     only.alone = false;
     only.wider = false;
+    for (const ModuleCandidate &candidate : result)
+      if (candidate.fits)
+        only.best = std::min(only.best, candidate.prediction.seconds);
     auto second = std::make_shared<Planner>(std::move(padded->problem), cluster);
     auto more = llvm::expectedToOptional(second->candidates(only));
     for (Candidate &candidate : more ? *more : std::vector<Candidate>()) {

@@ -35,16 +35,10 @@ constexpr int roundsToLimit = 5;
 /// Elimination is given up when this share of its sums is left.
 constexpr double mostWaste = 0.05;
 
-double mostMemory(const Graph &graph) {
-  double memory = graph.fixedMemory;
-  for (const Graph::Variable &variable : graph.variables)
-    memory += *std::max_element(variable.memory.begin(), variable.memory.end());
-  return memory;
-}
 } // namespace
 
 CappedSearch::CappedSearch(const Graph &base, double capacity, const SolveOptions &options)
-    : base(base), capacity(capacity), options(options), roomy(withinCapacity(mostMemory(base), capacity)),
+    : base(base), capacity(capacity), options(options), roomy(withinCapacity(base.mostMemory(), capacity)),
       tablesLeft(options.tables), stage(std::make_unique<SearchStage>(restrict(base, allStrategies(base)))) {}
 
 GraphPlan CappedSearch::planOf(std::vector<int> choice) const {

@@ -19,7 +19,7 @@ public:
 
   /// Offers a plan to start from: as a line, and as an answer if it is within the capacity.
   void offer(const std::vector<int> &choice);
-  /// Starts the message passing from that of a graph in which one variable stands for several of this one.
+  /// Starts the message passing from that of a graph in which one variable stands for several of this one, -1: none.
   void adopt(const TreeReweighted &tied, const std::vector<int> &variable);
   void run();
 

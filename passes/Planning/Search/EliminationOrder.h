@@ -10,7 +10,7 @@ struct EliminationOrder {
   /// For the graph with other numbers of strategies; variables with one strategy do not count. Ends early, with more
   /// work than `mostWork`, if that is exceeded.
   EliminationOrder(const Graph &graph, const std::vector<int> &sizes, Rule rule, double mostWork);
-  /// The order by the rule that needs less work.
+  /// The order by the rule that needs less work; more than `mostWork` if none is found.
   static EliminationOrder best(const Graph &graph, const std::vector<int> &sizes, double mostWork);
   /// The same order of a graph that was restricted to as many strategies of each variable.
   EliminationOrder in(const ReducedGraph &smaller) const;

@@ -1,13 +1,15 @@
 // Plans that a strategy names, without a search.
+#include "passes/Planning/Search/PinnedPlaces.h"
 #include "passes/Planning/Search/Planner.h"
 
 using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
 
-std::vector<Candidate> Planner::strategy(const Mesh &mesh, const std::vector<Pin> &pins, int zero) const {
+std::vector<Candidate> Planner::strategy(const Mesh &mesh, const std::vector<Pin> &pins, int zero,
+                                         bool evenIfWhole) const {
   auto plan = planIfAny(problem, mesh, {pins, zero});
-  if (!plan)
+  if (!plan || (!evenIfWhole && splitsNothing(*plan)))
     return {};
   return {price(cluster, mesh, *plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""))};
 }

@@ -47,6 +47,13 @@ double Graph::memory(const std::vector<int> &choice) const {
   return result;
 }
 
+double Graph::mostMemory() const {
+  double result = fixedMemory;
+  for (const Variable &variable : variables)
+    result += *std::max_element(variable.memory.begin(), variable.memory.end());
+  return result;
+}
+
 double Graph::entries() const {
   double result = 0;
   for (const Edge &edge : edges)
@@ -187,7 +194,7 @@ private:
 } // namespace
 
 ReducedGraph planning::reduce(const Graph &graph, const std::vector<int> &leader,
-                           const std::vector<std::vector<int>> &kept) {
+                              const std::vector<std::vector<int>> &kept) {
   ReducedGraph result;
   Graph &smaller = result.graph;
   smaller.fixedCost = graph.fixedCost;

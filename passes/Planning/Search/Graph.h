@@ -41,6 +41,8 @@ struct Graph {
 
   double cost(const std::vector<int> &choice) const;
   double memory(const std::vector<int> &choice) const;
+  /// Of the plan that has the most.
+  double mostMemory() const;
   /// The number of entries of all edges' matrices; the time of a pass over the graph is proportional to it.
   double entries() const;
 

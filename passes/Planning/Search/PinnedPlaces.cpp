@@ -17,6 +17,13 @@ Plan planning::unsplit(const Problem &problem) {
   return plan;
 }
 
+bool planning::splitsNothing(const Plan &plan) {
+  auto isWhole = [](const auto &dims) { return llvm::all_of(dims, [](const auto &axes) { return axes.empty(); }); };
+  return llvm::all_of(plan.tensors,
+                      [&](const Sharding &tensor) { return isWhole(tensor.dims) && tensor.pending.empty(); }) &&
+         llvm::all_of(plan.ops, isWhole);
+}
+
 std::map<int, Sharding> planning::placesOf(const Problem &problem, const Mesh &mesh, const Plan &plan) {
   std::map<int, Sharding> result;
   for (auto [op, factors] : llvm::zip(problem.ops, plan.ops))
@@ -46,7 +53,8 @@ std::map<int, Sharding> planning::withWholeMatrices(const Problem &problem, std:
   return places;
 }
 
-std::vector<std::vector<Pin>> planning::withSplitInputs(const Problem &problem, const Mesh &mesh, const std::vector<Pin> &pins) {
+std::vector<std::vector<Pin>> planning::withSplitInputs(const Problem &problem, const Mesh &mesh,
+                                                        const std::vector<Pin> &pins) {
   std::map<std::string, size_t> inputs; // their ranks
   for (const Problem::Tensor &tensor : problem.tensors)
     if (tensor.role == Problem::Role::input && !tensor.shape.empty() &&
@@ -68,7 +76,7 @@ std::vector<std::vector<Pin>> planning::withSplitInputs(const Problem &problem, 
 }
 
 llvm::Expected<std::map<int, Sharding>> planning::placesOf(const Problem &problem, const Mesh &mesh,
-                                                 const std::vector<Pin> &pins) {
+                                                           const std::vector<Pin> &pins) {
   std::map<int, Sharding> result;
   if (pins.empty())
     return result;

@@ -5,6 +5,8 @@ namespace divisi::planning {
 
 /// Every tensor whole, on all devices.
 Plan unsplit(const Problem &problem);
+/// Whether every device computes everything.
+bool splitsNothing(const Plan &plan);
 
 /// How the training step leaves its values and the named tensors, as pins for a search of the rest.
 std::map<int, dist::Sharding> placesOf(const Problem &problem, const dist::Mesh &mesh, const Plan &plan);
@@ -16,7 +18,8 @@ std::map<int, dist::Sharding> statesOf(const Problem &problem, const Plan &plan,
 std::map<int, dist::Sharding> withWholeMatrices(const Problem &problem, std::map<int, dist::Sharding> places);
 
 /// Pins with one more: an input whose first dimension is over one of several axes.
-std::vector<std::vector<Pin>> withSplitInputs(const Problem &problem, const dist::Mesh &mesh, const std::vector<Pin> &pins);
+std::vector<std::vector<Pin>> withSplitInputs(const Problem &problem, const dist::Mesh &mesh,
+                                              const std::vector<Pin> &pins);
 
 /// The shardings that pins ask for; an error if one cannot hold.
 llvm::Expected<std::map<int, dist::Sharding>> placesOf(const Problem &problem, const dist::Mesh &mesh,

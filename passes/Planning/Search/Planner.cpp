@@ -29,25 +29,11 @@ constexpr int mostAttempts = 5;
 constexpr double coarseGap = 4e-3, coarseTables = 2e7;
 /// Three axes are tried where a step waits for at least this share of its time.
 constexpr double leastWaited = 0.01;
-/// Of more devices only whole parts are tried. Where no whole part is better than one device, other numbers are tried
-/// in small programs only, and if they may be faster by this share.
-constexpr int64_t mostUneven = 16;
-constexpr double leastOfUneven = 0.05;
 
 Mesh meshOf(const char *axis, int64_t devices) {
   Mesh mesh;
   mesh.axes.push_back({axis, devices});
   return mesh;
-}
-
-/// The smaller numbers of devices from which plans are tried: whole parts first.
-std::vector<int64_t> fewerThan(int64_t all) {
-  std::vector<int64_t> result;
-  for (int64_t devices = all - 1; devices > 1; --devices)
-    if (all % devices == 0 || all <= mostUneven)
-      result.push_back(devices);
-  llvm::stable_sort(result, [&](int64_t a, int64_t b) { return all % a == 0 && all % b != 0; });
-  return result;
 }
 
 /// The devices that the meshes have.
@@ -276,7 +262,7 @@ llvm::Expected<std::vector<Candidate>> Planner::candidates(const PlannerOptions 
 
 llvm::Expected<std::vector<Candidate>> Planner::allCandidates(const PlannerOptions &options) const {
   auto first = firstCandidates(options);
-  if (!first || !options.thorough || first->empty())
+  if (!first || !options.thorough || first->empty() || fastest(*first) > options.best * (1 + nearBest))
     return first;
   std::vector<Candidate> result = std::move(*first);
   auto best = [&] { return *std::min_element(result.begin(), result.end(), isBetter); };
@@ -311,11 +297,12 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
     result.push_back(alone());
   const bool settled = !result.empty() && isSettled(result[0], devicesOf(options));
   const bool thorough = options.thorough && problem.ops.size() <= mostThorough;
+  const bool quick = std::isfinite(most) && problem.ops.size() > mostThorough;
   const Spaces spaces = options.searches ? spacesOf(options.meshes) : Spaces();
   auto follow = [&](Mesh mesh, int zero, bool further = true) { // a search may begin with it
     if (further)
       ofStrategies.emplace_back(tasks.size(), mesh);
-    tasks.push_back([&, mesh, zero] { return strategy(mesh, options.pins, zero); });
+    tasks.push_back([&, mesh, zero] { return strategy(mesh, options.pins, zero, /*evenIfWhole=*/!quick); });
   };
   for (const Mesh &mesh : options.meshes) {
     const bool exchanged = hasNamesExchanged(mesh, options.meshes);
@@ -341,7 +328,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
     if (left || !options.searches)
       continue;
     for (int zero : {0, 1, 3}) // (2 is the same plan as 1)
-      if (zero == 0 || mesh.find("data"))
+      if (zero == 0 || (mesh.find("data") && !quick))
         follow(mesh, zero);
     if (mesh.axes.size() != 1)
       continue;
@@ -394,36 +381,6 @@ std::vector<Candidate> Planner::withThirdAxis(const PlannerOptions &options,
       return places ? search(spacesOf(mesh), mesh, *places, firstShare, coarse()) : std::vector<Candidate>();
     });
   return inParallel(tasks);
-}
-
-std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, const Candidate &best) const {
-  if (!best.fits)
-    return {};
-  std::vector<Candidate> result;
-  const Prediction &one = alone().prediction;
-  const int64_t all = devicesOf(options);
-  for (int64_t devices : fewerThan(all)) {
-    const bool fewer = devices < best.mesh.devices(); // which may take the same time; more must be faster
-    const double most = best.prediction.seconds * (fewer ? 1 + sameTime : 1 - sameTime);
-    const double least = leastSeconds(one, devices);
-    if (least >= most)
-      continue; // too few for that much work
-    if (all % devices != 0 && result.empty() && best.mesh.devices() == 1 &&
-        (problem.ops.size() > mostThorough || least > best.prediction.seconds * (1 - leastOfUneven)))
-      continue;
-    PlannerOptions only = options;
-    only.meshes = enumerateMeshes(cluster, devices);
-    llvm::erase_if(only.meshes, [&](const Mesh &mesh) { return hasIdleAxis(problem, mesh); });
-    if (only.meshes.empty())
-      continue;
-    only.alone = false;
-    auto found = llvm::expectedToOptional(firstCandidates(only, most));
-    for (Candidate &candidate : found ? *found : std::vector<Candidate>())
-      if (isBetter(candidate, best) ||
-          (candidate.fits && candidate.prediction.seconds <= best.prediction.seconds * (1 + sameTime)))
-        result.push_back(std::move(candidate));
-  }
-  return result;
 }
 
 std::vector<Candidate> Planner::otherBeginnings(const PlannerOptions &options, double most) const {

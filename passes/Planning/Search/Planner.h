@@ -41,8 +41,8 @@ bool isTie(const Candidate &a, const Candidate &b);
 /// lays the states; and meshes of three axes are searched.
 constexpr size_t mostThorough = 2500;
 
-/// In larger ones, where memory is short, strategies say which numbers of microbatches and recomputed segments are worth a
-/// search.
+/// In larger ones, where memory is short, strategies say which numbers of microbatches and recomputed segments are
+/// worth a search.
 constexpr size_t mostOftenSearched = 6000;
 
 /// Steps that differ by less than this share take the same time: predictions are not that exact.
@@ -55,7 +55,9 @@ struct PlannerOptions {
   bool searches = true;           // else only strategies, and searches of meshes where these want padding
   bool everyMesh = false;         // of large programs, too, the strategies that fit on every mesh
   bool thorough = true;           // refine the best searches, and bound the best one by the whole problem
-  bool onlyIfPossible = false;    // search nothing if the step's memory, divided evenly among the devices, is too much
+  double best =
+      std::numeric_limits<double>::infinity(); // seconds of a plan that is known: much slower ones are not refined
+  bool onlyIfPossible = false; // search nothing if the step's memory, divided evenly among the devices, is too much
   std::vector<Pin> pins;
   std::optional<int64_t> remat = 0; // segments that are recomputed; nothing: as many as the memory asks for
 };
@@ -107,19 +109,21 @@ private:
   Spaces spacesOf(llvm::ArrayRef<dist::Mesh> meshes) const;
   std::shared_ptr<const SearchSpace> spaceOf(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &pins,
                                              const SearchSpace *known) const;
-  /// The best plan on a mesh with these arguments (by tensor) sharded so, or none if all seem to take longer than `most`
-  /// seconds.
+  /// The best plan on a mesh with these arguments (by tensor) sharded so, or none if all seem to take longer than
+  /// `most` seconds.
   std::vector<Candidate> search(const Spaces &spaces, const dist::Mesh &mesh,
                                 const std::map<int, dist::Sharding> &places, llvm::ArrayRef<double> hiddenShares,
                                 SolveOptions effort, double most = std::numeric_limits<double>::infinity()) const;
-  /// The strategy of this level of ZeRO; nothing where it is impossible.
-  std::vector<Candidate> strategy(const dist::Mesh &mesh, const std::vector<Pin> &pins, int zero) const;
+  /// The strategy of this level of ZeRO; nothing where it is impossible, or splits nothing (unless `evenIfWhole`).
+  std::vector<Candidate> strategy(const dist::Mesh &mesh, const std::vector<Pin> &pins, int zero,
+                                  bool evenIfWhole = true) const;
   /// The strategies that fit, from ZeRO 3 on, or the one that needs the least memory.
   std::vector<Candidate> fittingStrategies(const dist::Mesh &mesh, const std::vector<Pin> &pins) const;
   /// The effort of the first look at a mesh.
   SolveOptions firstEffort() const;
   llvm::Expected<std::vector<Candidate>> allCandidates(const PlannerOptions &options) const;
-  /// The strategies, and searches of the given meshes for plans that take at most `most` seconds.
+  /// The strategies, and searches of the given meshes for plans that take at most `most` seconds; in large programs, if
+  /// that is given, only strategies without ZeRO.
   llvm::Expected<std::vector<Candidate>> firstCandidates(const PlannerOptions &options,
                                                          double most = std::numeric_limits<double>::infinity()) const;
   /// The best meshes of two axes with one of them split in two.

@@ -2,6 +2,9 @@
 
 #include "passes/Planning/Search/CappedSearch.h"
 #include "passes/Planning/Search/Enumeration.h"
+#include "passes/Planning/Search/FoldedGraph.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <map>
@@ -108,21 +111,22 @@ private:
     if (solution.overLimit || (tied && solution.fits && !options.certify))
       return;
     ReducedGraph whole = restrict(raw, allStrategies(raw));
-    CappedSearch search(whole.graph, problem.capacity, options);
+    FoldedGraph folded = fold(whole.graph);
+    CappedSearch search(folded.graph(), problem.capacity, options);
     if (tied) {
       for (const std::vector<int> &line : tied->lines)
-        search.offer(contract(whole, line));
+        search.offer(folded.contract(contract(whole, line)));
       if (options.certify)
-        spreadMessages(tied->reduction, whole, tied->price, search);
+        spreadMessages(*tied, whole, folded, search);
     }
     if (any)
-      search.offer(contract(whole, solution.choice));
+      search.offer(folded.contract(contract(whole, solution.choice)));
     search.run();
     if (search.overLimit()) {
       solution.overLimit = true;
       return;
     }
-    take(whole.expand(search.best().choice));
+    take(whole.expand(folded.expand(search.best().choice)));
     solution.bound = std::max(solution.bound, search.bound());
     solution.price = search.price();
     solution.rounds += search.rounds();
@@ -130,10 +134,21 @@ private:
 
   /// The problem with tied variables, and the results of its search.
   struct Tied {
-    ReducedGraph reduction;
+    std::vector<int> variable; // by variable: its representative in the graph, or -1
+    Graph graph;
     double price;
     std::vector<std::vector<int>> lines; // plans of the whole problem, within the capacity and beyond it
   };
+
+  FoldedGraph fold(const Graph &graph) const { return {graph, withinCapacity(graph.mostMemory(), problem.capacity)}; }
+
+  /// By variable of a graph that was reduced and folded: its number in the result, or -1.
+  static std::vector<int> variablesOf(const ReducedGraph &reduction, const FoldedGraph &folded) {
+    std::vector<int> result;
+    for (int v : reduction.variable)
+      result.push_back(v < 0 ? -1 : folded.variables()[v]);
+    return result;
+  }
 
   /// Solves the tied problem and keeps its plan. Null if no variables can be tied, or no tied plan fits or is wanted.
   std::optional<Tied> searchTied(const Graph &raw) {
@@ -146,30 +161,31 @@ private:
     ReducedGraph tied = reduce(raw, leader, allStrategies(raw));
     SolveOptions first = options;
     first.branches = std::min(first.branches, mostTiedBranches);
-    CappedSearch smaller(tied.graph, problem.capacity, first);
+    FoldedGraph folded = fold(tied.graph);
+    CappedSearch smaller(folded.graph(), problem.capacity, first);
     smaller.run();
     solution.rounds += smaller.rounds();
     solution.overLimit = smaller.overLimit();
-    if (solution.overLimit || smaller.best().choice.size() != tied.graph.variables.size())
+    if (solution.overLimit || smaller.best().cost == std::numeric_limits<double>::infinity())
       return std::nullopt;
     solution.price = smaller.price();
     std::vector<std::vector<int>> lines;
     for (const auto &line : {smaller.within(), smaller.beyond()})
       if (line)
-        lines.push_back(tied.expand(line->choice));
-    take(tied.expand(smaller.best().choice));
-    return Tied{std::move(tied), smaller.price(), std::move(lines)};
+        lines.push_back(tied.expand(folded.expand(line->choice)));
+    take(tied.expand(folded.expand(smaller.best().choice)));
+    return Tied{variablesOf(tied, folded), folded.graph(), smaller.price(), std::move(lines)};
   }
 
   /// Initialises the message passing on the whole graph at a small part of its cost.
-  void spreadMessages(const ReducedGraph &tied, const ReducedGraph &whole, double price, CappedSearch &search) {
-    std::vector<int> variable(whole.graph.variables.size());
-    for (size_t v = 0; v < whole.variable.size(); ++v)
-      if (whole.variable[v] >= 0)
-        variable[whole.variable[v]] = tied.variable[v];
+  void spreadMessages(const Tied &tied, const ReducedGraph &whole, const FoldedGraph &folded, CappedSearch &search) {
+    std::vector<int> variable(folded.graph().variables.size());
+    for (auto [v, to] : llvm::enumerate(variablesOf(whole, folded)))
+      if (to >= 0)
+        variable[to] = tied.variable[v];
     TreeReweighted messages(tied.graph);
     for (int round = 0; round < std::min(options.rounds, roundsToSpread); ++round)
-      messages.round(price);
+      messages.round(tied.price);
     search.adopt(messages, variable);
   }
 

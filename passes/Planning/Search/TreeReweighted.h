@@ -13,7 +13,7 @@ public:
   void adopt(const TreeReweighted &larger, const ReducedGraph &reduction);
 
   /// Takes over the messages, in equal shares, of a graph in which each variable stands for several of this one
-  /// (`variable`: by variable of this graph, with equally many strategies).
+  /// (`variable`: by variable of this graph, with equally many strategies; -1: there is none).
   void spread(const TreeReweighted &tied, const std::vector<int> &variable);
 
   /// One pass forwards and one backwards.
