@@ -10,9 +10,10 @@ namespace {
 
 /// Of more devices only whole parts are tried.
 constexpr int64_t mostUneven = 16;
-/// Other numbers are tried if a whole part is as good as all devices: in large programs along one axis. If none is, and
-/// one device is best, they are tried in small programs that they may make faster by this share.
-constexpr double leastOfUneven = 0.05;
+/// Other numbers are tried if a whole part is as good as all devices: in large programs on meshes whose axes divide at
+/// least this share of the work. In small programs they are tried anyway, unless one device is best and they cannot be
+/// faster by the other share.
+constexpr double leastDivided = 0.5, leastOfUneven = 0.05;
 
 int64_t devicesOf(const PlannerOptions &options) { return options.meshes.empty() ? 1 : options.meshes[0].devices(); }
 
@@ -24,6 +25,20 @@ std::vector<int64_t> fewerThan(int64_t all) {
       result.push_back(devices);
   llvm::stable_sort(result, [&](int64_t a, int64_t b) { return all % a == 0 && all % b != 0; });
   return result;
+}
+
+/// Whether an axis divides no factor of most operations, by the seconds that they take on one device.
+bool dividesLittle(const Problem &problem, const Prediction &one, const Mesh &mesh) {
+  return llvm::any_of(mesh.axes, [&](const auto &axis) {
+    double whole = 0, divided = 0;
+    for (auto [op, seconds] : llvm::zip(problem.ops, one.operations)) {
+      const double all = (double)op.repeats * seconds;
+      whole += all;
+      if (llvm::any_of(op.rule.factors, [&](const auto &factor) { return factor.size % axis.size == 0; }))
+        divided += all;
+    }
+    return divided < leastDivided * whole;
+  });
 }
 } // namespace
 
@@ -47,7 +62,7 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
     PlannerOptions only = options;
     only.meshes = enumerateMeshes(cluster, devices);
     llvm::erase_if(only.meshes, [&](const Mesh &mesh) {
-      return hasIdleAxis(problem, mesh) || (uneven && large && mesh.axes.size() > 1);
+      return hasIdleAxis(problem, mesh) || (uneven && large && dividesLittle(problem, one, mesh));
     });
     if (only.meshes.empty())
       continue;
