@@ -29,7 +29,7 @@ elseif(DIVISI_SANITIZE)
   # (LLVM has no type information, which -fsanitize=vptr needs.)
   set(DIVISI_SANITIZERS -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined)
   # (With them g++ warns of variables that are initialized, in LLVM's headers.)
-  add_compile_options(${DIVISI_SANITIZERS} -fno-omit-frame-pointer -Wno-maybe-uninitialized)
+  add_compile_options(${DIVISI_SANITIZERS} -fno-omit-frame-pointer $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   add_link_options(${DIVISI_SANITIZERS})
 endif()
 

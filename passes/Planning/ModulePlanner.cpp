@@ -162,7 +162,7 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
   auto planner = std::make_shared<Planner>(std::move(problem->problem), cluster);
   if (options.onlyIfPossible) {
     Candidate alone = planner->alone();
-    int64_t devices = options.meshes.empty() ? 1 : options.meshes[0].devices();
+    int64_t devices = options.devices();
     if (alone.prediction.memory.total() / (double)devices > cluster.used(devices).device.memory) {
       result.push_back({std::move(alone), {}, planner});
       return result;

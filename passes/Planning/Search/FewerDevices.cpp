@@ -10,12 +10,10 @@ namespace {
 
 /// Of more devices only whole parts are tried.
 constexpr int64_t mostUneven = 16;
-/// Other numbers are tried if a whole part is as good as all devices: in large programs on meshes whose axes divide at
-/// least this share of the work. In small programs they are tried anyway, unless one device is best and they cannot be
-/// faster by the other share.
+/// Where no whole part is better than one device, other numbers are tried in small programs only, and if they may be
+/// faster by the second share. In large programs they are tried on meshes whose axes divide at least the first share of
+/// the work.
 constexpr double leastDivided = 0.5, leastOfUneven = 0.05;
-
-int64_t devicesOf(const PlannerOptions &options) { return options.meshes.empty() ? 1 : options.meshes[0].devices(); }
 
 /// The smaller numbers of devices from which plans are tried: whole parts first.
 std::vector<int64_t> fewerThan(int64_t all) {
@@ -34,7 +32,7 @@ bool dividesLittle(const Problem &problem, const Prediction &one, const Mesh &me
     for (auto [op, seconds] : llvm::zip(problem.ops, one.operations)) {
       const double all = (double)op.repeats * seconds;
       whole += all;
-      if (llvm::any_of(op.rule.factors, [&](const auto &factor) { return factor.size % axis.size == 0; }))
+      if (mayDivide(op, axis.size))
         divided += all;
     }
     return divided < leastDivided * whole;
@@ -47,7 +45,7 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
     return {};
   std::vector<Candidate> result;
   const Prediction &one = alone().prediction;
-  const int64_t all = devicesOf(options);
+  const int64_t all = options.devices();
   const bool large = problem.ops.size() > mostThorough;
   for (int64_t devices : fewerThan(all)) {
     const bool fewer = devices < best.mesh.devices(); // which may take the same time; more must be faster
@@ -56,8 +54,8 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
     if (least >= most)
       continue; // too few for that much work
     const bool uneven = all % devices != 0;
-    if (uneven && result.empty() &&
-        (large || (best.mesh.devices() == 1 && least > best.prediction.seconds * (1 - leastOfUneven))))
+    if (uneven && result.empty() && best.mesh.devices() == 1 &&
+        (large || least > best.prediction.seconds * (1 - leastOfUneven)))
       continue;
     PlannerOptions only = options;
     only.meshes = enumerateMeshes(cluster, devices);

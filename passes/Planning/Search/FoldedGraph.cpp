@@ -9,7 +9,9 @@ namespace {
 
 /// A variable between two others is eliminated if their new edge has at most n more entries than both old ones: an edge
 /// takes as much time of its own.
-constexpr int mostGrowth = 300;
+constexpr double mostGrowth = 300;
+/// The sums that one elimination may take.
+constexpr double mostSums = 1e6;
 
 bool isFlat(const std::vector<double> &memory) {
   return std::all_of(memory.begin(), memory.end(), [&](double bytes) { return bytes == memory[0]; });
@@ -42,8 +44,12 @@ public:
         continue;
       mayGo[v] = false;
       eliminate(v);
-      for (const Side &side : result.eliminated.back().sides)
+      const std::vector<Side> &sides = result.eliminated.back().sides;
+      for (const Side &side : sides)
         waiting.push_back(side.neighbour);
+      if (sides.size() == 2) // others between the two no longer need a new edge
+        for (auto &[other, tables] : edges[sides[0].neighbour])
+          waiting.push_back(other);
     }
     number();
   }
@@ -55,13 +61,14 @@ private:
     if (edges[v].size() < 2)
       return true;
     const auto [a, b] = std::pair(edges[v].begin()->first, edges[v].rbegin()->first);
-    const int own = left[v].size(), first = left[a].size(), second = left[b].size();
-    return edges[a].count(b) || first * second <= own * (first + second) + mostGrowth;
+    const double own = left[v].size(), first = left[a].size(), second = left[b].size();
+    return own * first * second <= mostSums &&
+           (edges[a].count(b) || first * second <= own * (first + second) + mostGrowth);
   }
 
   /// An edge's rows are strategies of the variable with the smaller number.
-  static const Table &towards(int neighbour, int v, const TablePair &tables) {
-    return neighbour < v ? tables.direct : tables.flipped;
+  static std::shared_ptr<const Table> rowsOf(int neighbour, int v, const std::shared_ptr<const TablePair> &tables) {
+    return {tables, neighbour < v ? &tables->direct : &tables->flipped};
   }
 
   void eliminate(int v) {
@@ -69,7 +76,7 @@ private:
     Graph &rest = result.rest;
     rest.fixedMemory += *std::max_element(left[v].memory.begin(), left[v].memory.end());
     for (auto &[neighbour, tables] : edges[v]) {
-      gone.sides.push_back({neighbour, &towards(neighbour, v, *tables), tables});
+      gone.sides.push_back({neighbour, rowsOf(neighbour, v, tables)});
       edges[neighbour].erase(v);
     }
     edges[v].clear();
@@ -163,13 +170,5 @@ std::vector<int> FoldedGraph::expand(const std::vector<int> &choice) const {
     }
     result[gone->variable] = static_cast<int>(std::min_element(sums.begin(), sums.end()) - sums.begin());
   }
-  return result;
-}
-
-std::vector<int> FoldedGraph::contract(const std::vector<int> &choice) const {
-  std::vector<int> result(rest.variables.size());
-  for (size_t v = 0; v < numbers.size(); ++v)
-    if (numbers[v] >= 0)
-      result[numbers[v]] = choice[v];
   return result;
 }

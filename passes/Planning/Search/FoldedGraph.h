@@ -8,15 +8,13 @@ namespace divisi::planning {
 /// is that of the whole. Variables whose memory depends on the strategy stay, unless memory is of no account.
 class FoldedGraph {
 public:
-  /// The graph must outlive it. `roomy`: every plan is within the capacity; the fixed memory of the rest is then an
+  /// `roomy`: every plan is within the capacity; the fixed memory of the rest is then an
   /// upper bound.
   FoldedGraph(const Graph &graph, bool roomy);
 
   const Graph &graph() const { return rest; }
   /// The cheapest plan of the whole graph that contains this one of the rest.
   std::vector<int> expand(const std::vector<int> &choice) const;
-  /// The part of a plan that concerns the rest.
-  std::vector<int> contract(const std::vector<int> &choice) const;
   /// By variable of the whole graph: its number in the rest, or -1.
   const std::vector<int> &variables() const { return numbers; }
 
@@ -24,8 +22,7 @@ private:
   class Builder;
   struct Side { // of a variable that was eliminated, towards a neighbour
     int neighbour;
-    const Table *rows; // by strategy of the neighbour
-    std::shared_ptr<const TablePair> tables;
+    std::shared_ptr<const Table> rows; // by strategy of the neighbour
   };
   struct Eliminated {
     int variable;

@@ -4,11 +4,13 @@ using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
 
+bool planning::mayDivide(const Problem::Op &op, int64_t size) {
+  return llvm::any_of(op.rule.factors, [&](const auto &factor) { return !factor.whole && factor.size % size == 0; });
+}
+
 bool planning::hasIdleAxis(const Problem &problem, const Mesh &mesh) {
   return llvm::any_of(mesh.axes, [&](const auto &axis) {
-    return llvm::none_of(problem.ops, [&](const Problem::Op &op) {
-      return llvm::any_of(op.rule.factors, [&](const auto &factor) { return factor.size % axis.size == 0; });
-    });
+    return llvm::none_of(problem.ops, [&](const Problem::Op &op) { return mayDivide(op, axis.size); });
   });
 }
 

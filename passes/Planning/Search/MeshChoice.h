@@ -3,6 +3,9 @@
 
 namespace divisi::planning {
 
+/// Whether an axis of this size divides a factor that may be sharded.
+bool mayDivide(const Problem::Op &op, int64_t size);
+
 /// Whether an axis of the mesh divides no factor: a mesh without it is as good.
 bool hasIdleAxis(const Problem &problem, const dist::Mesh &mesh);
 

@@ -36,9 +36,6 @@ Mesh meshOf(const char *axis, int64_t devices) {
   return mesh;
 }
 
-/// The devices that the meshes have.
-int64_t devicesOf(const PlannerOptions &options) { return options.meshes.empty() ? 1 : options.meshes[0].devices(); }
-
 /// Whether one of the searches has found a plan on the mesh that lays everything so.
 bool isFound(const std::vector<std::vector<Candidate>> &answers, const Mesh &mesh,
              const std::map<int, Sharding> &places) {
@@ -272,7 +269,7 @@ llvm::Expected<std::vector<Candidate>> Planner::allCandidates(const PlannerOptio
       if (isClearlyBetter(other, before))
         result.push_back(std::move(other));
   };
-  if (isSettled(best(), devicesOf(options)))
+  if (isSettled(best(), options.devices()))
     return result;
   const bool small = problem.ops.size() <= mostThorough;
   if (options.wider) {
@@ -295,7 +292,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
   std::vector<Candidate> result;
   if (options.alone && options.pins.empty())
     result.push_back(alone());
-  const bool settled = !result.empty() && isSettled(result[0], devicesOf(options));
+  const bool settled = !result.empty() && isSettled(result[0], options.devices());
   const bool thorough = options.thorough && problem.ops.size() <= mostThorough;
   const bool quick = std::isfinite(most) && problem.ops.size() > mostThorough;
   const Spaces spaces = options.searches ? spacesOf(options.meshes) : Spaces();

@@ -60,6 +60,9 @@ struct PlannerOptions {
   bool onlyIfPossible = false; // search nothing if the step's memory, divided evenly among the devices, is too much
   std::vector<Pin> pins;
   std::optional<int64_t> remat = 0; // segments that are recomputed; nothing: as many as the memory asks for
+
+  /// All devices of a mesh.
+  int64_t devices() const { return meshes.empty() ? 1 : meshes[0].devices(); }
 };
 
 /// Plans a program's training step for a cluster. A search minimizes the pairwise cost within the memory, at several

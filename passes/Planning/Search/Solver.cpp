@@ -112,15 +112,16 @@ private:
       return;
     ReducedGraph whole = restrict(raw, allStrategies(raw));
     FoldedGraph folded = fold(whole.graph);
+    const std::vector<int> variable = variablesOf(whole, folded);
     CappedSearch search(folded.graph(), problem.capacity, options);
     if (tied) {
       for (const std::vector<int> &line : tied->lines)
-        search.offer(folded.contract(contract(whole, line)));
+        search.offer(contract(line, variable, folded.graph()));
       if (options.certify)
-        spreadMessages(*tied, whole, folded, search);
+        spreadMessages(*tied, variable, search);
     }
     if (any)
-      search.offer(folded.contract(contract(whole, solution.choice)));
+      search.offer(contract(solution.choice, variable, folded.graph()));
     search.run();
     if (search.overLimit()) {
       solution.overLimit = true;
@@ -178,22 +179,26 @@ private:
   }
 
   /// Initialises the message passing on the whole graph at a small part of its cost.
-  void spreadMessages(const Tied &tied, const ReducedGraph &whole, const FoldedGraph &folded, CappedSearch &search) {
-    std::vector<int> variable(folded.graph().variables.size());
-    for (auto [v, to] : llvm::enumerate(variablesOf(whole, folded)))
-      if (to >= 0)
-        variable[to] = tied.variable[v];
+  void spreadMessages(const Tied &tied, const std::vector<int> &variable, CappedSearch &search) {
+    std::vector<int> representative; // by variable of the search
+    for (auto [v, to] : llvm::enumerate(variable))
+      if (to >= 0) {
+        representative.resize(std::max<size_t>(representative.size(), to + 1));
+        representative[to] = tied.variable[v];
+      }
     TreeReweighted messages(tied.graph);
     for (int round = 0; round < std::min(options.rounds, roundsToSpread); ++round)
       messages.round(tied.price);
-    search.adopt(messages, variable);
+    search.adopt(messages, representative);
   }
 
-  static std::vector<int> contract(const ReducedGraph &reduction, const std::vector<int> &choice) {
-    std::vector<int> result(reduction.graph.variables.size());
+  /// The part of a plan that concerns a smaller graph, given its variable (or -1) by variable.
+  static std::vector<int> contract(const std::vector<int> &choice, const std::vector<int> &variable,
+                                   const Graph &graph) {
+    std::vector<int> result(graph.variables.size());
     for (size_t v = 0; v < choice.size(); ++v)
-      if (reduction.variable[v] >= 0)
-        result[reduction.variable[v]] = choice[v];
+      if (variable[v] >= 0)
+        result[variable[v]] = choice[v];
     return result;
   }
 

@@ -7,7 +7,7 @@ struct SolveOptions {
   double gap = 1e-3;        // relative: stop as soon as the plan is proven to be this close to the optimum
   int rounds = 300;         // of message passing at one price
   double work = 1.5e9;      // matrix entries that message passing may read: a deterministic measure of time
-  double tables = 1.6e8;    // sums that exact elimination may compute; one elimination may use a quarter
+  double tables = 1.6e8;    // sums that exact elimination may compute, besides folding; one may use a quarter
   double branches = 2e7;    // sums that branch and bound may compute
   bool exhaustSmall = true; // enumerate all plans of tiny problems
   bool tied = true;         // tie variables of one kind in a first plan

@@ -17,17 +17,17 @@ std::string ReplicaOptions::invalid() const {
            " workers; give one, or one for each";
   for (auto [worker, factors] : stragglers) {
     if (worker < 0 || worker >= workers)
-      return "no worker " + std::to_string(worker) + " to be slowed: there are workers 0 to " +
-             std::to_string(workers - 1);
+      return "straggler " + std::to_string(worker) + ": there are only the workers 0 to " + std::to_string(workers - 1);
     if (!(factors.least >= 0 && factors.most > 0 && factors.least <= factors.most && factors.most <= 1e6))
-      return "a worker is slowed by a factor above 0, and at most 1e6, or by factors from the smaller to the larger "
-             "one";
+      return "straggler " + std::to_string(worker) +
+             ": its computation takes longer by a factor above 0, and at most 1e6, or by factors from the smaller to "
+             "the larger one";
   }
   int64_t perStep = 4 * (int64_t)workers;
   if (sync.mode == Sync::Mode::server || sync.mode == Sync::Mode::asyncServer)
     perStep += 3 * (int64_t)workers * (isColocated() ? workers : sync.servers);
   if (perStep * steps > mostEvents)
-    return "too many events: at most " + std::to_string(std::max<int64_t>(0, mostEvents / perStep)) +
+    return "steps: too many events: at most " + std::to_string(std::max<int64_t>(0, mostEvents / perStep)) +
            " steps can be simulated with these workers and servers";
   for (double seconds : compute)
     if (!(seconds >= 0 && seconds <= 1e12))

@@ -32,6 +32,15 @@ double leastCost(const Graph &graph) {
   return least;
 }
 
+/// The part of a plan that concerns the rest.
+std::vector<int> contract(const FoldedGraph &folded, const std::vector<int> &choice) {
+  std::vector<int> result(folded.graph().variables.size());
+  for (size_t v = 0; v < choice.size(); ++v)
+    if (folded.variables()[v] >= 0)
+      result[folded.variables()[v]] = choice[v];
+  return result;
+}
+
 class FoldedGraphTest : public testing::TestWithParam<int> {
 protected:
   /// Calls back with random graphs of one shape.
@@ -58,12 +67,12 @@ TEST_P(FoldedGraphTest, ExpandsToTheCheapestPlanWithTheChoice) {
     FoldedGraph folded(whole, /*roomy=*/true);
     std::map<std::vector<int>, double> least;
     forEachPlan(whole, [&](const std::vector<int> &choice) {
-      auto [it, fresh] = least.try_emplace(folded.contract(choice), whole.cost(choice));
+      auto [it, fresh] = least.try_emplace(contract(folded, choice), whole.cost(choice));
       it->second = std::min(it->second, whole.cost(choice));
     });
     forEachPlan(folded.graph(), [&](const std::vector<int> &choice) {
       const std::vector<int> plan = folded.expand(choice);
-      EXPECT_EQ(folded.contract(plan), choice);
+      EXPECT_EQ(contract(folded, plan), choice);
       EXPECT_NEAR(whole.cost(plan), least.at(choice), 1e-9);
       EXPECT_NEAR(folded.graph().cost(choice), least.at(choice), 1e-9);
     });
@@ -88,6 +97,37 @@ TEST(FoldedTreeTest, NothingIsLeft) {
     FoldedGraph folded(whole, /*roomy=*/true);
     EXPECT_TRUE(folded.graph().variables.empty());
     EXPECT_NEAR(whole.cost(folded.expand({})), leastCost(whole), 1e-9);
+  }
+}
+
+/// Two large variables, and others between them: one of few strategies would leave a larger edge, unless another has
+/// already been eliminated.
+TEST(FoldedTreeTest, EdgesDoNotGrow) {
+  for (auto [sizes, left] : {std::pair<std::vector<int>, size_t>{{2}, 3}, {{30}, 2}, {{2, 30}, 2}, {{30, 2}, 2}}) {
+    PairwiseProblem problem;
+    Random random(7);
+    auto addVariable = [&](int size) {
+      problem.variables.emplace_back().cost.resize(size);
+      return (int)problem.variables.size() - 1;
+    };
+    auto addEdge = [&](int from, int to) {
+      auto sizeOf = [&](int v) { return (int)problem.variables[v].cost.size(); };
+      auto &matrix = problem.matrices.emplace_back(PairwiseProblem::Matrix{sizeOf(from), sizeOf(to), {}});
+      for (int k = 0; k < matrix.rows * matrix.columns; ++k)
+        matrix.entries.push_back(random.upTo(10));
+      problem.edges.push_back({from, to, (int)problem.matrices.size() - 1});
+    };
+    // The large ones have memory, and stay.
+    for (int v : {addVariable(40), addVariable(40)})
+      for (int s = 0; s < 40; ++s)
+        problem.variables[v].memory.push_back(s);
+    for (int size : sizes) {
+      const int v = addVariable(size);
+      addEdge(0, v);
+      addEdge(v, 1);
+    }
+    Graph raw = rawGraph(problem);
+    EXPECT_EQ(FoldedGraph(restrict(raw, allStrategies(raw)).graph, /*roomy=*/false).graph().variables.size(), left);
   }
 }
 

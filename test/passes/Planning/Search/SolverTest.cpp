@@ -113,7 +113,8 @@ TEST(SolverTest, OptimalUntied) {
   checkRandom(options, 15, 0.3);
 }
 
-/// Without elimination, message passing and branch and bound are left.
+/// Without elimination, folding, message passing and branch and bound are left. Where memory is short nothing that has
+/// some is folded.
 TEST(SolverTest, OptimalWithoutElimination) {
   SolveOptions options = exactOptions();
   options.tables = 0;

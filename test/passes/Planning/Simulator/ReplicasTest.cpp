@@ -363,7 +363,7 @@ TEST(Replicas, NeighboursOfGossip) {
 TEST(Replicas, Errors) {
   ReplicaOptions o = optionsOf(Mode::allReduce, 4, 10, 1);
   o.stragglers = {{4, {2, 2}}};
-  EXPECT_EQ(errorOf(o), "no worker 4 to be slowed: there are workers 0 to 3");
+  EXPECT_EQ(errorOf(o), "straggler 4: there are only the workers 0 to 3");
   o.stragglers = {{1, {0, 0}}};
   EXPECT_NE(errorOf(o).find("a factor above 0"), std::string::npos);
   o.stragglers = {{1, {3, 2}}};
@@ -377,7 +377,7 @@ TEST(Replicas, Errors) {
   EXPECT_NE(errorOf(o).find("numbers from 0"), std::string::npos);
   o.compute = {1};
   o.steps = 2'000'000'000;
-  EXPECT_NE(errorOf(o).find("too many events: at most 250000 steps"), std::string::npos);
+  EXPECT_NE(errorOf(o).find("steps: too many events: at most 250000 steps"), std::string::npos);
   o = optionsOf(Mode::asyncServer, 4, 10, 1);
   o.sync.maxStaleness = 0;
   EXPECT_NE(errorOf(o).find("--sync server"), std::string::npos);
