@@ -104,7 +104,7 @@ std::vector<std::string> planning::recognize(const Problem &problem, const Mesh 
   std::set<std::string> found;
   auto add = [&](const std::string &name) { found.insert(name); };
   using Role = Problem::Role;
-  constexpr double much = 0.25;
+  constexpr double much = 0.25, most = 0.5;
   const auto batches = batchFactors(problem);
   for (size_t a = 0; a < mesh.axes.size(); ++a) {
     if (mesh.axes[a].size == 1)
@@ -120,9 +120,10 @@ std::vector<std::string> planning::recognize(const Problem &problem, const Mesh 
     bool tensor = inPlace > much * bytes[0], batch = splitsBatch(problem, plan, batches, a) > much;
     if (tensor)
       add(experts ? "expert" : "tensor");
-    if (!tensor && split[0] > 0.5 * bytes[0])
+    const double parameters = bytes[0] > 0 ? split[0] / bytes[0] : 0, moments = bytes[1] > 0 ? split[1] / bytes[1] : 0;
+    if (!tensor && parameters > most)
       add("ZeRO-3");
-    else if (!tensor && split[1] > 0.5 * bytes[1])
+    else if (moments - (tensor ? parameters : 0) > most) // those of parameters that are sharded are not ZeRO's work
       add("ZeRO-1");
     else if (batch)
       add("data");

@@ -113,6 +113,26 @@ TEST(Forms, AreNamedAfterWhatIsSharded) {
   EXPECT_EQ(formsOf(problem, 0), std::vector<std::string>{"data"});
 }
 
+// Beside tensor parallelism of a third of the parameters, ZeRO-1 shards the optimizer state of the others.
+TEST(Forms, ZeroBesideTensorParallelism) {
+  using Role = Problem::Role;
+  Problem problem = product(8, 4, 6);
+  problem.tensors.push_back(matrix("v", Role::parameter, 8, 6)); // twice as large as w
+  problem.tensors.push_back(matrix("w.moment", Role::moment, 4, 6));
+  problem.tensors.push_back(matrix("v.moment", Role::moment, 8, 6));
+  Plan plan;
+  for (const Problem::Tensor &tensor : problem.tensors)
+    plan.tensors.emplace_back(tensor.shape.size());
+  plan.ops.emplace_back(3);
+  plan.ops[0][2] = {0}; // the columns of w
+  for (int t : {1, 5})
+    plan.tensors[t].dims[1] = {0};
+  const Mesh mesh{{{"axis", 2}}};
+  EXPECT_EQ(recognize(problem, mesh, plan), std::vector<std::string>{"tensor"});
+  plan.tensors[6].dims[0] = {0};
+  EXPECT_EQ(recognize(problem, mesh, plan), (std::vector<std::string>{"ZeRO-1", "tensor"}));
+}
+
 // Of plans that take the same time, the one for the fewest devices is chosen, if it fits.
 TEST(PlannerTest, PrefersFewerDevices) {
   auto plan = [](double seconds, int64_t devices, bool fits = true) {
