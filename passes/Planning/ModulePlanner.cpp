@@ -198,9 +198,7 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
     only.meshes = {mesh};
     only.alone = false;
     only.wider = false;
-    for (const ModuleCandidate &candidate : result)
-      if (candidate.fits)
-        only.best = std::min(only.best, candidate.prediction.seconds);
+    only.best = fastest(result);
     auto second = std::make_shared<Planner>(std::move(padded->problem), cluster);
     auto more = llvm::expectedToOptional(second->candidates(only));
     for (Candidate &candidate : more ? *more : std::vector<Candidate>()) {

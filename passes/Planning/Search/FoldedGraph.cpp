@@ -127,11 +127,11 @@ private:
   /// Makes the graph of what is left.
   void number() {
     Graph &rest = result.rest;
-    result.numbers.assign(left.size(), -1);
+    result.numbers.assign(left.size(), 0);
     for (const Eliminated &gone : result.eliminated)
-      left[gone.variable].memory.clear();
+      result.numbers[gone.variable] = -1;
     for (size_t v = 0; v < left.size(); ++v)
-      if (!left[v].memory.empty()) {
+      if (result.numbers[v] >= 0) {
         result.numbers[v] = static_cast<int>(rest.variables.size());
         rest.variables.push_back({std::move(left[v].cost), std::move(left[v].memory), {}, {}});
       }

@@ -8,8 +8,7 @@ namespace divisi::planning {
 /// is that of the whole. Variables whose memory depends on the strategy stay, unless memory is of no account.
 class FoldedGraph {
 public:
-  /// `roomy`: every plan is within the capacity; the fixed memory of the rest is then an
-  /// upper bound.
+  /// `roomy`: every plan is within the capacity; the fixed memory of the rest is then an upper bound.
   FoldedGraph(const Graph &graph, bool roomy);
 
   const Graph &graph() const { return rest; }

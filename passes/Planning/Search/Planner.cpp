@@ -65,15 +65,6 @@ std::vector<Candidate> inParallel(const std::vector<Task> &tasks) {
   return result;
 }
 
-/// The seconds of the fastest plan that fits.
-double fastest(llvm::ArrayRef<Candidate> candidates) {
-  double seconds = std::numeric_limits<double>::infinity();
-  for (const Candidate &candidate : candidates)
-    if (candidate.fits)
-      seconds = std::min(seconds, candidate.prediction.seconds);
-  return seconds;
-}
-
 bool isClearlyBetter(const Candidate &other, const Candidate &best) {
   double share = std::isfinite(other.searchCost) ? clearlyBySearch : clearlyByHand;
   return isBetter(other, best) && (!best.fits || other.prediction.seconds < best.prediction.seconds * (1 - share));

@@ -34,6 +34,15 @@ bool isBetter(const Candidate &a, const Candidate &b);
 /// The index of the plan to choose: of those that take the same time as the best, one for the fewest devices.
 size_t preferred(llvm::ArrayRef<const Candidate *> plans);
 
+/// The seconds of the fastest plan that fits; infinity if none does.
+template <class Candidates> double fastest(const Candidates &candidates) {
+  double seconds = std::numeric_limits<double>::infinity();
+  for (const Candidate &candidate : candidates)
+    if (candidate.fits)
+      seconds = std::min(seconds, candidate.prediction.seconds);
+  return seconds;
+}
+
 /// Whether two plans that fit take the same time, as far as predictions are exact.
 bool isTie(const Candidate &a, const Candidate &b);
 
@@ -55,8 +64,8 @@ struct PlannerOptions {
   bool searches = true;           // else only strategies, and searches of meshes where these want padding
   bool everyMesh = false;         // of large programs, too, the strategies that fit on every mesh
   bool thorough = true;           // refine the best searches, and bound the best one by the whole problem
-  double best =
-      std::numeric_limits<double>::infinity(); // seconds of a plan that is known: much slower ones are not refined
+  /// The seconds of a plan that is known: much slower ones are not refined.
+  double best = std::numeric_limits<double>::infinity();
   bool onlyIfPossible = false; // search nothing if the step's memory, divided evenly among the devices, is too much
   std::vector<Pin> pins;
   std::optional<int64_t> remat = 0; // segments that are recomputed; nothing: as many as the memory asks for

@@ -4,8 +4,6 @@
 #include "passes/Planning/Search/Enumeration.h"
 #include "passes/Planning/Search/FoldedGraph.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -118,7 +116,7 @@ private:
       for (const std::vector<int> &line : tied->lines)
         search.offer(contract(line, variable, folded.graph()));
       if (options.certify)
-        spreadMessages(*tied, variable, search);
+        spreadMessages(*tied, contract(tied->variable, variable, folded.graph()), search);
     }
     if (any)
       search.offer(contract(solution.choice, variable, folded.graph()));
@@ -178,21 +176,16 @@ private:
     return Tied{variablesOf(tied, folded), folded.graph(), smaller.price(), std::move(lines)};
   }
 
-  /// Initialises the message passing on the whole graph at a small part of its cost.
-  void spreadMessages(const Tied &tied, const std::vector<int> &variable, CappedSearch &search) {
-    std::vector<int> representative; // by variable of the search
-    for (auto [v, to] : llvm::enumerate(variable))
-      if (to >= 0) {
-        representative.resize(std::max<size_t>(representative.size(), to + 1));
-        representative[to] = tied.variable[v];
-      }
+  /// Initialises the message passing on the whole graph at a small part of its cost, given the representative (or -1) of
+  /// each of its variables.
+  void spreadMessages(const Tied &tied, const std::vector<int> &representative, CappedSearch &search) {
     TreeReweighted messages(tied.graph);
     for (int round = 0; round < std::min(options.rounds, roundsToSpread); ++round)
       messages.round(tied.price);
     search.adopt(messages, representative);
   }
 
-  /// The part of a plan that concerns a smaller graph, given its variable (or -1) by variable.
+  /// What is given by variable (a plan, say), by variable of a smaller graph, in which each has a number or -1.
   static std::vector<int> contract(const std::vector<int> &choice, const std::vector<int> &variable,
                                    const Graph &graph) {
     std::vector<int> result(graph.variables.size());
