@@ -82,4 +82,21 @@ def same_calls_of_all(p):
     yield from compare(p, names, ["cpu", "cuda"], ["fp32", "bf16"], WAYS)
 
 
-CASES = [same_calls, same_calls_of_all]
+def computation_of_searched_plans(p):
+    """Searched plans shard each parameter in its own way, and many collectives stand between kernels: the computation that a plan
+    expects is the sum of its calls, and norms for the log take no gathers."""
+    graphs = {"wide-resnet --depth 50 --width 1 --channels 64 --image 224": 16, "gpt --layers 4 --hidden 512 --heads 8 --vocab 8192 --seq 128": 8}
+    for (graph, batch), cluster in itertools.product(graphs.items(), ["8xa100", "2x8xh100"]):
+        words = [p.graph(graph), "--dim", f"batch={batch}", "--optimizer", "adamw"]
+        searched = ["--cluster", cluster, "--mesh", "data=2,model=4"]
+        found = json.loads(p.run("plan", *words, *searched, "--calls", "--json").stdout)
+        expected = found["plans"][0]["compute_ms"]
+        calls = sum(call["ms"] * call["times"] for call in found["calls"] if call["stream"] == "computation")
+        yield f"{graph.split()[0]} on {cluster}: computation within 5 %", abs(expected - calls) < 0.05 * calls, f"{expected:.2f} of {calls:.2f} ms"
+        dump = p.run("compile", *words, *searched, "--target", "cuda", "--emit", "exec").stdout
+        seldom = [line for line in dump.splitlines() if "exec.call dist." in line and "when = " in line]
+        gathers = sum("dist.all_reduce" not in line for line in seldom)
+        yield "  the log takes no gathers", gathers == 0, f"{gathers} of {len(seldom)}"
+
+
+CASES = [same_calls, same_calls_of_all, computation_of_searched_plans]

@@ -39,15 +39,19 @@ public:
         sent(all.versions.size()), parts(problem, groups, fused, mesh, plan, all, collectives, /*exact=*/!whole) {}
 
   Prediction run() {
-    timePieces();
     execute();
+    sort();
+    batch();
+    timePieces();
     runTimeline();
     StepMemory(problem, groups, mesh, all, collectives, {pieces, parts.views, parts.copied, parts.end}).measure(result);
     return std::move(result);
   }
   std::vector<StepCall> calls() {
-    timePieces();
     executeLocally();
+    sort();
+    batch();
+    timePieces();
     runTimeline();
     return list();
   }
@@ -79,13 +83,61 @@ private:
     };
     for (auto [p, piece] : llvm::enumerate(pieces)) {
       begin(p);
-      last = piece.run = addRun(computing, piece.seconds);
+      last = piece.run = addRun(computing);
       for (int version : piece.reads)
         wait(ready[version], piece.run);
       for (int version : piece.writes)
         ready[version] = piece.run;
     }
     begin(pieces.size());
+  }
+
+  /// What runs in the order of its positions, as far as buckets allow: the users of early members move behind them.
+  void sort() {
+    order.resize(runs.size());
+    if (collectives.anyCombined() && !local) {
+      std::vector<int64_t> positions;
+      for (const Run &run : runs)
+        positions.push_back(run.position);
+      order = step::sortByPosition(positions, waits);
+    } else {
+      std::iota(order.begin(), order.end(), 0);
+    }
+  }
+  /// Kernels that share a launch. Where a collective starts, or is awaited because its result is read, none is added.
+  void batch() {
+    std::vector<Piece *> pieceOf(runs.size()); // null: a collective
+    for (Piece &piece : pieces)
+      pieceOf[piece.run] = &piece;
+    std::vector<bool> underWay(runs.size());
+    std::vector<int> begun;
+    step::Batch batch;
+    int64_t repeats = 1;
+    for (int run : order) {
+      Piece *piece = pieceOf[run];
+      if (!piece) {
+        batch = {};
+        underWay[run] = true;
+        begun.push_back(run);
+        if (begun.size() > step::mostUnderWay) // (codegen/Kernels/PlaceAwaits.cpp)
+          underWay[begun[begun.size() - 1 - step::mostUnderWay]] = false;
+        continue;
+      }
+      bool apart = !piece->batched || problem.ops[piece->home].repeats != repeats;
+      repeats = problem.ops[piece->home].repeats;
+      for (int earlier : waits[run])
+        if (underWay[earlier]) {
+          apart = true;
+          underWay[earlier] = false;
+        }
+      const step::Batch::Kernel kernel = piece->batched ? parts.kernelOf(*piece) : step::Batch::Kernel();
+      if (apart || !batch.takes(kernel))
+        batch = {};
+      if (!piece->batched)
+        continue;
+      piece->launches = batch.empty();
+      batch.add(kernel);
+    }
   }
 
   /// The time of every piece; that of its last operation is all of it.
@@ -109,12 +161,13 @@ private:
       result.launches[home] += launches;
       result.operations[home] += piece.seconds;
       result.compute += piece.seconds * problem.ops[home].repeats;
+      runs[piece.run].seconds = piece.seconds;
       result.traffic += timed.bytes * problem.ops[home].repeats;
       repeated += piece.seconds * (problem.ops[home].repeats - 1);
     }
   }
 
-  int addRun(int stream, double seconds) {
+  int addRun(int stream, double seconds = 0) {
     runs.push_back({stream, seconds, (int64_t)position++});
     waits.emplace_back();
     return runs.size() - 1;
@@ -168,17 +221,7 @@ private:
     return run;
   }
 
-  /// What runs in the order of its positions, as far as buckets allow: the users of early members move behind them.
   void runTimeline() {
-    order.resize(runs.size());
-    if (collectives.anyCombined() && !local) {
-      std::vector<int64_t> positions;
-      for (const Run &run : runs)
-        positions.push_back(run.position);
-      order = step::sortByPosition(positions, waits);
-    } else {
-      std::iota(order.begin(), order.end(), 0);
-    }
     int before = -1; // item, if the cores that compute also copy what collectives send
     for (int run : order) {
       runs[run].item = timeline.add(runs[run].stream, runs[run].seconds);
@@ -271,7 +314,7 @@ private:
           sent[version] = true;
           communicate(version);
         }
-    last = piece.run = addRun(computing, piece.seconds);
+    last = piece.run = addRun(computing);
     for (int version : piece.reads)
       wait(ready[version], piece.run);
     for (int op : piece.ops)

@@ -1,6 +1,5 @@
 #include "passes/Planning/Cost/StepPieces.h"
 
-#include "step/Batch.h"
 #include "step/UpdateOrder.h"
 
 #include <set>
@@ -29,8 +28,6 @@ StepPieces::StepPieces(const Problem &problem, const Groups &groups, const Fused
   llvm::stable_sort(pieces, [](const Piece &a, const Piece &b) { return a.at < b.at; });
   moveUpdates();
   if (exact) {
-    if (fused.forGpu)
-      batchPieces();
     for (auto [p, piece] : llvm::enumerate(pieces))
       piece.at = p;
     end = pieces.size();
@@ -48,7 +45,7 @@ llvm::SmallVector<int, 4> StepPieces::neededOps(const FusedProblem::Item &item) 
       continue;
     ops.push_back(op);
     for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
-      if (version == all.produced[t] || !written[all.produced[t]])
+      if (!isSent(version) || !written[all.produced[t]])
         wanted.insert(t);
   }
   std::reverse(ops.begin(), ops.end());
@@ -104,6 +101,44 @@ void StepPieces::addPiece(const FusedProblem::Item &item) {
           piece.overwrites.push_back({version, read.version});
 }
 
+/// Whether each element of the piece's results is computed alone.
+bool StepPieces::isElementwise(const Piece &piece) const {
+  auto elements = [&](int t) { return problem.tensors[t].bytes() / problem.tensors[t].elementBytes; };
+  int64_t most = 1;
+  for (int op : piece.ops)
+    for (int t : problem.ops[op].results)
+      most = std::max(most, elements(t));
+  return llvm::all_of(piece.ops, [&](int op) {
+    const Problem::Op &entry = problem.ops[op];
+    return (entry.form == graph::Form::elementwise || entry.form == graph::Form::view) &&
+           llvm::all_of(entry.operands, [&](int t) { return elements(t) == 1 || elements(t) == most; });
+  });
+}
+
+/// Whether a collective is among what makes a version of a value. Without one, it is cut out where it is read.
+bool StepPieces::isSent(int version) const {
+  for (; all.versions[version].source >= 0; version = all.versions[version].source)
+    if (!collectives.of(version).empty())
+      return true;
+  return false;
+}
+
+/// Whether a version is a part of an argument, or of what a call or a collective makes: before a call reads it, a kernel copies it.
+bool StepPieces::isCutForCalls(int version) const {
+  const int source = all.versions[version].source;
+  if (source < 0 || !collectives.of(version).empty())
+    return false;
+  const int maker = groups.maker[all.versions[version].tensor];
+  return all.versions[source].source >= 0 || maker < 0 || graph::isCall(problem.ops[maker].form);
+}
+
+/// Whether the piece cuts a shard out of what it reads or computes.
+bool StepPieces::cutsOut(const Piece &piece) const {
+  return llvm::any_of(piece.ops, [&](int op) {
+    return llvm::any_of(all.operands[op], [&](int v) { return all.versions[v].source >= 0 && collectives.of(v).empty(); });
+  });
+}
+
 /// One piece, unless a value is resharded between an operation of the item that makes it and one that reads it.
 void StepPieces::addPieces(const FusedProblem::Item &item) {
   std::map<int, int> number; // by operation: its piece
@@ -119,11 +154,11 @@ void StepPieces::addPieces(const FusedProblem::Item &item) {
     for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op])) {
       auto producer = number.find(groups.maker[t]);
       if (producer == number.end()) {
-        if (written[all.produced[t]] && version != all.produced[t] && llvm::is_contained(item.ops, groups.maker[t]))
+        if (written[all.produced[t]] && isSent(version) && llvm::is_contained(item.ops, groups.maker[t]))
           again.push_back(version);
         continue;
       }
-      bool same = version == all.produced[t];
+      bool same = !isSent(version);
       piece = std::max(piece, producer->second + !same);
       if (!same)
         resharded.push_back(t);
@@ -175,15 +210,23 @@ void StepPieces::addPieces(const FusedProblem::Item &item) {
     if (piece.ops.empty())
       continue;
     bool last = p + 1 == parts.size();
-    piece.launches = last && fused.launches[item.home()] == 0 ? 0 : 1;
     piece.call = item.call;
-    piece.batched = last && fused.batched(item, groups);
     piece.home = *llvm::max_element(piece.ops);
     piece.at = last ? item.at : piece.home;
+    piece.batched = fused.forGpu && !item.call && groups.late[piece.home] &&
+                    (parts.size() == 1 ? item.elements : isElementwise(piece)) && !cutsOut(piece);
     for (int v : piece.reads)
       piece.work.bytes += bytesOf(v);
     for (int v : piece.writes)
       piece.work.bytes += bytesOf(v);
+    if (parts.size() > 1 && llvm::all_of(piece.ops, [&](int op) { return problem.ops[op].form == graph::Form::view; }))
+      piece.launches = 0, piece.work = {};
+    for (int v : piece.reads)
+      if (piece.call && isCutForCalls(v) && !written[v]) {
+        written[v] = true;
+        ++piece.launches;
+        piece.work.bytes += 2 * bytesOf(v);
+      }
     pieces.push_back(std::move(piece));
   }
 }
@@ -223,50 +266,17 @@ void StepPieces::moveUpdates() {
     moved.back().at = at;
   }
   pieces = std::move(moved);
-  bool before = false;
-  for (Piece &piece : pieces) {
-    if (piece.batched)
-      piece.launches = !before;
-    before = piece.batched;
-  }
 }
 
-/// Kernels that share a launch. Where a collective starts, or is awaited because its result is read, none is added.
-void StepPieces::batchPieces() {
-  auto next = fused.starts.begin();
-  step::Batch batch;
-  std::vector<int> begun(all.versions.size(), -1); // by version: its start, until it is awaited
-  std::vector<bool> underWay(fused.starts.size());
-  for (auto [p, piece] : llvm::enumerate(pieces)) {
-    bool apart = false;
-    for (; next != fused.starts.end() && next->item <= (int)p; ++next) {
-      const int number = next - fused.starts.begin();
-      apart = underWay[number] = true;
-      if (number >= (int)step::mostUnderWay) // (codegen/Kernels/PlaceAwaits.cpp)
-        underWay[number - step::mostUnderWay] = false;
-      for (const auto &member : next->members)
-        begun[member.version] = number;
-    }
-    for (int version : piece.reads)
-      if (const int start = begun[version]; start >= 0 && underWay[start]) {
-        apart = true;
-        underWay[start] = false;
-      }
-    step::Batch::Kernel kernel;
-    for (int version : piece.reads) {
-      const auto &tensor = problem.tensors[all.versions[version].tensor];
-      kernel.reads.push_back(version);
-      kernel.single.push_back(localBytes(tensor, mesh, all.versions[version].sharding) <= (double)tensor.elementBytes);
-    }
-    kernel.writes.assign(piece.writes.begin(), piece.writes.end());
-    apart |= p > 0 && problem.ops[piece.home].repeats != problem.ops[pieces[p - 1].home].repeats;
-    if (apart || !piece.batched || !batch.takes(kernel))
-      batch = {};
-    if (!piece.batched)
-      continue;
-    piece.launches = batch.empty();
-    batch.add(kernel);
+step::Batch::Kernel StepPieces::kernelOf(const Piece &piece) const {
+  step::Batch::Kernel kernel;
+  for (int version : piece.reads) {
+    const auto &tensor = problem.tensors[all.versions[version].tensor];
+    kernel.reads.push_back(version);
+    kernel.single.push_back(localBytes(tensor, mesh, all.versions[version].sharding) <= (double)tensor.elementBytes);
   }
+  kernel.writes.assign(piece.writes.begin(), piece.writes.end());
+  return kernel;
 }
 
 /// Renewed states that cannot be computed in the place of the old one: they are copied there at the end, as

@@ -1,5 +1,6 @@
 #pragma once
 #include "passes/Planning/Cost/StepMemory.h"
+#include "step/Batch.h"
 
 namespace divisi::planning {
 
@@ -11,6 +12,9 @@ public:
   StepPieces(const Problem &problem, const Groups &groups, const FusedProblem &fused, const dist::Mesh &mesh,
              const Plan &plan, const Expansion &expansion, const StepCollectives &collectives, bool exact);
 
+  /// What decides whether a piece shares a launch with the one before it.
+  step::Batch::Kernel kernelOf(const Piece &piece) const;
+
   std::vector<Piece> pieces;
   std::map<int, llvm::SmallVector<int, 1>> views; // by version that is read: that of the tensor that it is a view of
   std::vector<bool> copied; // by version: a renewed state that lies elsewhere until the end
@@ -19,11 +23,14 @@ public:
 private:
   double bytesOf(int version) const { return planning::bytesOf(problem, mesh, all.versions[version]); }
   llvm::SmallVector<int, 4> neededOps(const FusedProblem::Item &item) const;
+  bool isSent(int version) const;
+  bool isCutForCalls(int version) const;
+  bool cutsOut(const Piece &piece) const;
+  bool isElementwise(const Piece &piece) const;
   void addWork(Piece &piece, const FusedProblem::Item &item, int op) const;
   void addPiece(const FusedProblem::Item &item);
   void addPieces(const FusedProblem::Item &item);
   void moveUpdates();
-  void batchPieces();
   void addCopies();
 
   const Problem &problem;

@@ -48,7 +48,7 @@ PairwiseProblem::Matrix ReshardPrices::between(const CostModel &costs, llvm::Arr
     line.prices.resize(shardings.size(), -1);
     line.steps.resize(shardings.size());
     for (auto [i, number] : llvm::enumerate(microseconds))
-      number = std::min(never, times * price(costs, line, distinct[i]));
+      number = price(costs, line, distinct[i]) < never ? std::min(never, times * price(costs, line, distinct[i])) : never;
     for (int place : places)
       *entry++ = microseconds[place];
   }

@@ -221,7 +221,7 @@ private:
           Sharding want = operandSharding(entry, mesh, factors, i, strategy.passed);
           work.bytes += llvm::count(impl.fused.readsOf[op], (int)i) * localBytes(problem.tensors[t], mesh, want);
           if (auto it = made.find(t); it != made.end()) {
-            internal += costs.reshard(problem.tensors[t].bytes(), it->second, want);
+            internal += reshard(problem.tensors[t], it->second, want);
             continue;
           }
           operands[{(int)m, (int)i}].push_back(std::move(want));
@@ -234,7 +234,7 @@ private:
           if (!impl.groups.outside[t])
             continue;
           if (facts[t].whole)
-            internal += costs.reshard(problem.tensors[t].bytes(), have, Sharding(have.dims.size()));
+            internal += reshard(problem.tensors[t], have, Sharding(have.dims.size()));
           results[{(int)m, (int)i}].push_back(std::move(have));
         }
       }
@@ -245,6 +245,12 @@ private:
     for (auto &[position, list] : results)
       result.results[position] = slot(list);
     return made;
+  }
+
+  /// Single numbers are summed together with others: norms of gradients, counts and losses. One takes no time of its own.
+  static bool isNumber(const Problem::Tensor &tensor) { return tensor.bytes() == tensor.elementBytes; }
+  double reshard(const Problem::Tensor &tensor, const Sharding &have, const Sharding &want) const {
+    return isNumber(tensor) ? 0 : costs.reshard(tensor.bytes(), have, want);
   }
 
   int root(int tensor) const { return impl.rootOf[tensor]; }
@@ -285,7 +291,7 @@ private:
     auto [from, fromSlot] = producer[tensor];
     const Facts &f = facts[tensor];
     auto mayHide = [&, early = isEarly(tensor)](bool late) { return early && late; };
-    if ((!f.shared && !f.persists) || t.bytes() == t.elementBytes) {
+    if ((!f.shared && !f.persists) || isNumber(t)) {
       for (const Reader &reader : readers[tensor])
         edge(from, fromSlot, reader.variable, reader.slot, tensor, mayHide(reader.late), t.repeats);
       return;
@@ -315,6 +321,8 @@ private:
     if (from == to)
       return;
     int64_t bytes = problem.tensors[tensor].bytes();
+    if (isNumber(problem.tensors[tensor]))
+      times = 0;
     auto [it, fresh] = matrixOf.try_emplace({fromSlot, toSlot, bytes, mayHide, times}, whole.matrices.size());
     if (fresh) {
       impl.hideable.push_back(mayHide);
