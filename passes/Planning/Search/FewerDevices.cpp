@@ -15,6 +15,9 @@ constexpr int64_t mostUneven = 16;
 /// the work.
 constexpr double leastDivided = 0.5, leastOfUneven = 0.05;
 
+/// How far the share of another mesh may be below those that are known.
+constexpr double leastOfShares = 0.98;
+
 /// The smaller numbers of devices from which plans are tried: whole parts first.
 std::vector<int64_t> fewerThan(int64_t all) {
   std::vector<int64_t> result;
@@ -38,18 +41,28 @@ bool dividesLittle(const Problem &problem, const Prediction &one, const Mesh &me
     return divided < leastDivided * whole;
   });
 }
+/// What steps of searched plans take at least, as a share of their pairwise costs: a little less than of those that were found.
+double leastShare(llvm::ArrayRef<Candidate> found) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Candidate &candidate : found)
+    if (candidate.searchCost > 0)
+      least = std::min(least, candidate.prediction.seconds / candidate.searchCost);
+  return std::isfinite(least) ? least * leastOfShares : 0;
+}
 } // namespace
 
-std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, const Candidate &best) const {
+std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, llvm::ArrayRef<Candidate> found) const {
+  const Candidate &best = *std::min_element(found.begin(), found.end(), isBetter);
   if (!best.fits)
     return {};
   std::vector<Candidate> result;
+  double fastestSoFar = best.prediction.seconds;
   const Prediction &one = alone().prediction;
   const int64_t all = options.devices();
   const bool large = problem.ops.size() > mostThorough;
   for (int64_t devices : fewerThan(all)) {
     const bool fewer = devices < best.mesh.devices(); // which may take the same time; more must be faster
-    const double most = best.prediction.seconds * (fewer ? 1 + sameTime : 1 - sameTime);
+    const double most = fastestSoFar * (fewer ? 1 + sameTime : 1 - sameTime);
     const double least = leastSeconds(one, devices);
     if (least >= most)
       continue; // too few for that much work
@@ -65,11 +78,12 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
     if (only.meshes.empty())
       continue;
     only.alone = false;
-    auto found = llvm::expectedToOptional(firstCandidates(only, most));
-    for (Candidate &candidate : found ? *found : std::vector<Candidate>())
+    auto others = llvm::expectedToOptional(firstCandidates(only, {most, large ? leastShare(found) : 0}));
+    for (Candidate &candidate : others ? *others : std::vector<Candidate>())
       if (isBetter(candidate, best) ||
           (candidate.fits && candidate.prediction.seconds <= best.prediction.seconds * (1 + sameTime)))
         result.push_back(std::move(candidate));
+    fastestSoFar = std::min(fastestSoFar, fastest(result));
   }
   return result;
 }

@@ -19,7 +19,7 @@ namespace {
 /// again: the prediction decides among the plans.
 constexpr double firstShare[] = {0.5}, moreShares[] = {0, 0.8}, allShares[] = {0.5, 0, 0.8};
 constexpr size_t refined = 2;    // meshes
-constexpr double nearBest = 0.1; // of meshes that are refined, or split further: how much slower than the best plan
+constexpr double nearBest = 0.05; // of meshes that are refined, or split further: how much slower than the best plan
 /// Plans from other beginnings are taken only if they are faster by these shares: below them, what the search found is
 /// as good, and easier to understand. Of strategies, which somebody could write by hand, and of searches.
 constexpr double clearlyByHand = 0.002, clearlyBySearch = 0.01;
@@ -182,7 +182,7 @@ std::shared_ptr<const SearchSpace> Planner::spaceOf(const Mesh &mesh, const std:
 }
 
 std::vector<Candidate> Planner::search(const Spaces &spaces, const Mesh &mesh, const std::map<int, Sharding> &places,
-                                       llvm::ArrayRef<double> shares, SolveOptions effort, double most) const {
+                                       llvm::ArrayRef<double> shares, SolveOptions effort, PlanLimit limit) const {
   const double memory = cluster.used(mesh.devices()).device.memory;
   std::shared_ptr<const SearchSpace> space = spaces.at(sizesOf(mesh));
   std::optional<Candidate> best;
@@ -193,8 +193,7 @@ std::vector<Candidate> Planner::search(const Spaces &spaces, const Mesh &mesh, c
       space = spaceOf(mesh, places, space.get()); // for places that no strategy of the argument has
       pairwise = space->pairwise(hidden, places);
     }
-    // Overlapped communication is mostly no longer than the computation beside it: an estimate, not a bound.
-    effort.limit = 1e6 * most * (2 - hidden);
+    effort.limit = 1e6 * limit.cost(hidden);
     bool settled = false;
     for (int attempt = 0; attempt < mostAttempts && !settled; ++attempt) {
       pairwise->capacity = memory - unforeseen;
@@ -266,17 +265,16 @@ llvm::Expected<std::vector<Candidate>> Planner::allCandidates(const PlannerOptio
   if (options.wider) {
     if (small)
       addClearlyBetter(withThirdAxis(options, result));
-    for (Candidate &other : onFewerDevices(options, best()))
-      result.push_back(std::move(other));
+    append(result, onFewerDevices(options, result));
   }
   refine(options.pins, result);
   if (small)
-    addClearlyBetter(otherBeginnings(options, fastest(result)));
+    addClearlyBetter(otherBeginnings(options, PlanLimit{fastest(result)}));
   keepBestSearches(result);
   return result;
 }
 
-llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOptions &options, double most) const {
+llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOptions &options, PlanLimit limit) const {
   std::vector<Task> tasks;
   std::vector<std::pair<size_t, Mesh>> ofStrategies; // tasks
   std::string wrong;                                 // with the pins, on one of the meshes
@@ -285,7 +283,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
     result.push_back(alone());
   const bool settled = !result.empty() && isSettled(result[0], options.devices());
   const bool thorough = options.thorough && problem.ops.size() <= mostThorough;
-  const bool quick = std::isfinite(most) && problem.ops.size() > mostThorough;
+  const bool quick = std::isfinite(limit.seconds) && problem.ops.size() > mostThorough;
   const Spaces spaces = options.searches ? spacesOf(options.meshes) : Spaces();
   auto follow = [&](Mesh mesh, int zero, bool further = true) { // a search may begin with it
     if (further)
@@ -302,14 +300,14 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
       continue;
     }
     if (options.searches && (!exchanged || !options.pins.empty()))
-      tasks.push_back([&, places = *places] { return search(spaces, mesh, places, firstShare, firstEffort(), most); });
+      tasks.push_back([&, places = *places] { return search(spaces, mesh, places, firstShare, firstEffort(), limit); });
     const bool left = mesh.axes.size() > 1 && options.meshes.size() > 1 && !thorough;
     if (!options.searches || (left && options.everyMesh))
       tasks.push_back([&, mesh, places = *places] {
         auto found = fittingStrategies(mesh, options.pins);
         if (!found.empty() || options.searches)
           return found;
-        return search(spacesOf(mesh), mesh, places, firstShare, firstEffort(), most); // sizes do not divide
+        return search(spacesOf(mesh), mesh, places, firstShare, firstEffort(), limit); // sizes do not divide
       });
     if (!options.searches && mesh.axes.size() == 1 && mesh.axes[0].name != "model")
       tasks.push_back([&, mesh] { return fittingStrategies(meshOf("model", mesh.devices()), options.pins); });
@@ -328,9 +326,9 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
         follow(other, 0, /*further=*/false);
   }
   std::vector<std::vector<Candidate>> answers = answersTo(tasks);
-  most = std::min(most, fastest(result));
+  limit.seconds = std::min(limit.seconds, fastest(result));
   for (const std::vector<Candidate> &found : answers)
-    most = std::min(most, fastest(found));
+    limit.seconds = std::min(limit.seconds, fastest(found));
   tasks.clear();
   for (const auto &[task, mesh] : ofStrategies)
     tasks.push_back([&, &found = answers[task], &mesh = mesh]() -> std::vector<Candidate> {
@@ -339,7 +337,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
       const auto places = statesOf(problem, found[0].plan, options.pins);
       if (isFound(answers, mesh, places))
         return {};
-      return search(spaces, mesh, places, firstShare, firstEffort(), most);
+      return search(spaces, mesh, places, firstShare, firstEffort(), limit);
     });
   auto further = answersTo(tasks);
   for (auto [i, strategy] : llvm::enumerate(ofStrategies))
@@ -371,7 +369,7 @@ std::vector<Candidate> Planner::withThirdAxis(const PlannerOptions &options,
   return inParallel(tasks);
 }
 
-std::vector<Candidate> Planner::otherBeginnings(const PlannerOptions &options, double most) const {
+std::vector<Candidate> Planner::otherBeginnings(const PlannerOptions &options, PlanLimit limit) const {
   std::vector<Task> tasks;
   const Spaces spaces = spacesOf(options.meshes);
   for (const Mesh &mesh : options.meshes) {
@@ -379,7 +377,7 @@ std::vector<Candidate> Planner::otherBeginnings(const PlannerOptions &options, d
     if (!places || hasNamesExchanged(mesh, options.meshes))
       continue;
     tasks.push_back([&, whole = withWholeMatrices(problem, std::move(*places))] {
-      return search(spaces, mesh, whole, allShares, uncertified(), most);
+      return search(spaces, mesh, whole, allShares, uncertified(), limit);
     });
     for (std::vector<Pin> &pins : withSplitInputs(problem, mesh, options.pins))
       tasks.push_back([&, pins = std::move(pins)] { return strategies(mesh, pins); });

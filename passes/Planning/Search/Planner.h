@@ -57,6 +57,15 @@ constexpr size_t mostOftenSearched = 6000;
 /// Steps that differ by less than this share take the same time: predictions are not that exact.
 constexpr double sameTime = 0.005;
 
+/// What plans a search need not find.
+struct PlanLimit {
+  double seconds = std::numeric_limits<double>::infinity(); // slower ones
+  /// What a step takes at least, as a share of its pairwise cost. 0: by the hidden share of the gradients' communication, which
+  /// is mostly no longer than the computation beside it: an estimate, not a bound.
+  double share = 0;
+  double cost(double hidden) const { return seconds * (share > 0 ? 1 / share : 2 - hidden); }
+};
+
 struct PlannerOptions {
   std::vector<dist::Mesh> meshes; // to search
   bool alone = true;              // consider one device, too
@@ -121,11 +130,10 @@ private:
   Spaces spacesOf(llvm::ArrayRef<dist::Mesh> meshes) const;
   std::shared_ptr<const SearchSpace> spaceOf(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &pins,
                                              const SearchSpace *known) const;
-  /// The best plan on a mesh with these arguments (by tensor) sharded so, or none if all seem to take longer than
-  /// `most` seconds.
+  /// The best plan on a mesh with these arguments (by tensor) sharded so, or none if all seem to be beyond the limit.
   std::vector<Candidate> search(const Spaces &spaces, const dist::Mesh &mesh,
                                 const std::map<int, dist::Sharding> &places, llvm::ArrayRef<double> hiddenShares,
-                                SolveOptions effort, double most = std::numeric_limits<double>::infinity()) const;
+                                SolveOptions effort, PlanLimit limit = {}) const;
   /// The strategy of this level of ZeRO; nothing where it is impossible, or splits nothing (unless `evenIfWhole`).
   std::vector<Candidate> strategy(const dist::Mesh &mesh, const std::vector<Pin> &pins, int zero,
                                   bool evenIfWhole = true) const;
@@ -134,17 +142,16 @@ private:
   /// The effort of the first look at a mesh.
   SolveOptions firstEffort() const;
   llvm::Expected<std::vector<Candidate>> allCandidates(const PlannerOptions &options) const;
-  /// The strategies, and searches of the given meshes for plans that take at most `most` seconds; in large programs, if
-  /// that is given, only strategies without ZeRO.
-  llvm::Expected<std::vector<Candidate>> firstCandidates(const PlannerOptions &options,
-                                                         double most = std::numeric_limits<double>::infinity()) const;
+  /// The strategies, and searches of the given meshes for plans within the limit; in large programs, if there is one, only
+  /// strategies without ZeRO.
+  llvm::Expected<std::vector<Candidate>> firstCandidates(const PlannerOptions &options, PlanLimit limit = {}) const;
   /// The best meshes of two axes with one of them split in two.
   std::vector<Candidate> withThirdAxis(const PlannerOptions &options, const std::vector<Candidate> &found) const;
   /// Plans for fewer devices that are better than the best so far.
-  std::vector<Candidate> onFewerDevices(const PlannerOptions &options, const Candidate &best) const;
+  std::vector<Candidate> onFewerDevices(const PlannerOptions &options, llvm::ArrayRef<Candidate> found) const;
 
   /// Plans of small programs from other beginnings: with matrices whole, or with each input over each axis.
-  std::vector<Candidate> otherBeginnings(const PlannerOptions &options, double most) const;
+  std::vector<Candidate> otherBeginnings(const PlannerOptions &options, PlanLimit limit) const;
   /// The strategies with these pins, as if they had been searched.
   std::vector<Candidate> strategies(const dist::Mesh &mesh, const std::vector<Pin> &pins) const;
   /// Searches the best meshes at more shares of hidden communication.
