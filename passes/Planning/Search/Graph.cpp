@@ -1,7 +1,10 @@
 #include "passes/Planning/Search/Graph.h"
 
+#include "passes/Planning/Search/TieAlike.h"
+
+#include "llvm/ADT/DenseMap.h"
+
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <utility>
 
@@ -107,88 +110,97 @@ namespace {
 class EdgeMerger {
 public:
   EdgeMerger(const Graph &graph, ReducedGraph &result) : graph(graph), result(result) {
-    for (const Graph::Edge &edge : graph.edges)
-      number(tableIds, edge.tables.get());
-    for (const auto &list : result.strategies)
-      listIds.push_back(number(lists, list));
+    for (const std::vector<int> &list : result.strategies) {
+      listIds.push_back(lists.of(list));
+      if (listOf.size() < lists.size())
+        listOf.push_back(&list);
+    }
   }
 
   /// Adds an edge of the larger graph whose ends remain as two different variables.
   void add(int e) {
     const Graph::Edge &edge = graph.edges[e];
-    int from = result.variable[edge.from], to = result.variable[edge.to];
-    bool flipped = from > to;
-    Sum &sum = sums[{std::min(from, to), std::max(from, to)}];
-    if (sum.parts.empty())
-      sum.edge = e;
-    ++sum.parts[{number(tableIds, edge.tables.get()), flipped}];
-    ++sum.count;
-    sum.lists = {listIds[edge.from], listIds[edge.to]};
-    if (flipped)
-      std::swap(sum.lists.first, sum.lists.second);
-    sample.emplace(std::make_pair(tableIds.at(edge.tables.get()), flipped), e);
+    const auto [it, fresh] = tableIds.try_emplace(edge.tables.get(), static_cast<int>(tables.size()));
+    if (fresh)
+      tables.push_back(edge.tables);
+    const int from = result.variable[edge.from], to = result.variable[edge.to];
+    parts.push_back({std::min(from, to), std::max(from, to), it->second, from > to, e});
   }
 
   void finish() {
     Graph &smaller = result.graph;
-    for (const auto &[ends, sum] : sums) {
-      auto &tables = made[{sum.parts, sum.lists}];
-      if (!tables)
-        tables = make(sum);
-      int id = static_cast<int>(smaller.edges.size());
-      smaller.edges.push_back({ends.first, ends.second, tables});
-      smaller.variables[ends.first].above.push_back(id);
-      smaller.variables[ends.second].below.push_back(id);
-      result.edgeOrigin.emplace_back(sum.edge, sum.count);
+    std::stable_sort(parts.begin(), parts.end());
+    for (auto first = parts.begin(); first != parts.end();) {
+      auto last = std::find_if(first, parts.end(), [&](const Part &p) { return p.from != first->from || p.to != first->to; });
+      const int id = static_cast<int>(smaller.edges.size());
+      smaller.edges.push_back({first->from, first->to, sumOf(Parts(&*first, last - first))});
+      smaller.variables[first->from].above.push_back(id);
+      smaller.variables[first->to].below.push_back(id);
+      int earliest = first->edge;
+      for (auto part = first; part != last; ++part)
+        earliest = std::min(earliest, part->edge);
+      result.edgeOrigin.emplace_back(earliest, static_cast<int>(last - first));
+      first = last;
     }
   }
 
 private:
-  using Parts = std::map<std::pair<int, bool>, int>; // how often each table is added, direct or flipped
-  struct Sum {
-    Parts parts;
-    std::pair<int, int> lists; // remaining strategies of both ends
-    int edge = 0, count = 0;
+  /// An edge of the larger graph.
+  struct Part {
+    int from, to; // in the smaller graph
+    int table;
+    bool flipped;
+    int edge;
+    bool operator<(const Part &other) const {
+      return std::tie(from, to, table, flipped) < std::tie(other.from, other.to, other.table, other.flipped);
+    }
   };
+  using Parts = llvm::ArrayRef<Part>;
 
-  template <typename Key> static int number(std::map<Key, int> &ids, const Key &key) {
-    return ids.emplace(key, static_cast<int>(ids.size())).first->second;
+  std::shared_ptr<const TablePair> sumOf(Parts sum) {
+    const Graph::Edge &edge = graph.edges[sum[0].edge];
+    std::pair<int, int> ends(listIds[edge.from], listIds[edge.to]);
+    if (sum[0].flipped)
+      std::swap(ends.first, ends.second);
+    std::vector<int> text = {ends.first, ends.second};
+    for (const Part &part : sum)
+      text.push_back(2 * part.table + part.flipped);
+    const int number = texts.of(text);
+    if (number == static_cast<int>(made.size()))
+      made.push_back(make(sum, *listOf[ends.first], *listOf[ends.second]));
+    return made[number];
   }
 
-  std::shared_ptr<const TablePair> make(const Sum &sum) const {
-    const auto &rows = *listAt(sum.lists.first), &columns = *listAt(sum.lists.second);
-    const auto &[first, times] = *sum.parts.begin();
-    const auto &shared = graph.edges[sample.at(first)].tables;
-    if (sum.parts.size() == 1 && times == 1 && !first.second && static_cast<int>(rows.size()) == shared->direct.rows &&
+  std::shared_ptr<const TablePair> make(Parts sum, const std::vector<int> &rows, const std::vector<int> &columns) const {
+    const auto &shared = tables[sum[0].table];
+    if (sum.size() == 1 && !sum[0].flipped && static_cast<int>(rows.size()) == shared->direct.rows &&
         static_cast<int>(columns.size()) == shared->direct.columns)
       return shared;
     Table table(static_cast<int>(rows.size()), static_cast<int>(columns.size()));
-    for (const auto &[part, count] : sum.parts) {
-      const TablePair &pair = *graph.edges[sample.at(part)].tables;
-      const Table &source = part.second ? pair.flipped : pair.direct;
+    for (size_t i = 0, count = 1; i < sum.size(); i += count) {
+      for (count = 1; i + count < sum.size() && !(sum[i] < sum[i + count]);)
+        ++count;
+      const TablePair &pair = *tables[sum[i].table];
+      const Table &source = sum[i].flipped ? pair.flipped : pair.direct;
       for (size_t r = 0; r < rows.size(); ++r) {
         const double *in = source.row(rows[r]);
         double *out = table.row(static_cast<int>(r));
         for (size_t c = 0; c < columns.size(); ++c)
-          out[c] += count * in[columns[c]];
+          out[c] += static_cast<double>(count) * in[columns[c]];
       }
     }
     return std::make_shared<const TablePair>(std::move(table));
   }
 
-  const std::vector<int> *listAt(int id) const {
-    size_t v = std::find(listIds.begin(), listIds.end(), id) - listIds.begin();
-    return &result.strategies[v];
-  }
-
   const Graph &graph;
   ReducedGraph &result;
-  std::map<const TablePair *, int> tableIds; // by first use; never iterated: keys are addresses
-  std::map<std::vector<int>, int> lists;
-  std::vector<int> listIds; // by larger variable
-  std::map<std::pair<int, int>, Sum> sums;
-  std::map<std::pair<int, bool>, int> sample; // an edge that has this table
-  std::map<std::pair<Parts, std::pair<int, int>>, std::shared_ptr<const TablePair>> made;
+  std::vector<Part> parts;
+  llvm::DenseMap<const TablePair *, int> tableIds;
+  std::vector<std::shared_ptr<const TablePair>> tables; // by number
+  Numbers<std::vector<int>> lists, texts;               // of remaining strategies; of sums
+  std::vector<int> listIds;                             // by larger variable
+  std::vector<const std::vector<int> *> listOf;         // by number of a list
+  std::vector<std::shared_ptr<const TablePair>> made;   // by number of a text
 };
 
 } // namespace

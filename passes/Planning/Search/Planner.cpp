@@ -114,7 +114,8 @@ void keepBestSearches(std::vector<Candidate> &candidates) {
 Planner::Planner(Problem what, Cluster where)
     : problem(std::move(what)), cluster(std::move(where)), step(problem, /*evaluation=*/false),
       rest(problem, /*evaluation=*/true),
-      stepItems(problem, /*evaluation=*/false, cluster.device.kind == "cuda", step) {}
+      stepItems(problem, /*evaluation=*/false, cluster.device.kind == "cuda", step),
+      stepKinds(problem, step, stepItems) {}
 
 const Candidate &Planner::alone() const {
   return one ? *one : one.emplace(price(cluster, meshOf("data", 1), unsplit(problem), "one device"));
@@ -177,8 +178,8 @@ Planner::Spaces Planner::spacesOf(llvm::ArrayRef<Mesh> meshes) const {
 
 std::shared_ptr<const SearchSpace> Planner::spaceOf(const Mesh &mesh, const std::map<int, Sharding> &pins,
                                                     const SearchSpace *known) const {
-  return std::make_shared<SearchSpace>(problem, step, stepItems, CostModel(cluster.used(mesh.devices()), mesh), pins,
-                                       known);
+  return std::make_shared<SearchSpace>(problem, step, stepItems, stepKinds,
+                                       CostModel(cluster.used(mesh.devices()), mesh), pins, known);
 }
 
 std::vector<Candidate> Planner::search(const Spaces &spaces, const Mesh &mesh, const std::map<int, Sharding> &places,
@@ -438,6 +439,7 @@ void Planner::complete(Candidate &candidate) const {
   CostModel costs(cluster.used(candidate.mesh.devices()), candidate.mesh);
   FusedProblem items(problem, /*evaluation=*/true, cluster.device.kind == "cuda", rest);
   const auto places = placesOf(problem, candidate.mesh, candidate.plan);
-  SearchSpace space(problem, rest, items, costs, places);
+  const GroupKinds kinds(problem, rest, items);
+  SearchSpace space(problem, rest, items, kinds, costs, places);
   space.decide(solve(*space.pairwise(0, places), uncertified()).choice, places, candidate.plan);
 }

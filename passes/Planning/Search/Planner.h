@@ -159,6 +159,7 @@ private:
 
   Groups step, rest; // of every step; of the evaluation and of some steps
   FusedProblem stepItems;
+  GroupKinds stepKinds;
   mutable std::optional<Candidate> one; // the plan for one device, which only one thread at a time asks for
   mutable Spaces built;
   mutable std::mutex building; // guards `built`

@@ -5,7 +5,6 @@
 #include "passes/Planning/Search/ReshardPrices.h"
 
 #include <array>
-#include <set>
 
 using namespace divisi;
 using namespace divisi::dist;
@@ -19,13 +18,14 @@ using Text = std::vector<int>; // what can be compared
 struct Template {
   std::vector<GroupStrategy> strategies;
   std::vector<double> cost;
-  std::map<std::pair<int, int>, int> operands, results; // by member and position: a slot
+  using Slots = llvm::SmallVector<std::pair<int, int>, 2>; // positions, each with a number of `Tables::slots`
+  std::vector<Slots> operands, results;                    // by member
 };
 
 /// What spaces of one problem and mesh have in common, whatever is pinned.
 struct Tables {
-  Numbers<Text> slots, rules;
-  std::map<Text, std::shared_ptr<const Template>> templates;
+  Numbers<Text> slots;
+  std::vector<std::shared_ptr<const Template>> templates; // by kind of groups
   ReshardPrices reshards;
 };
 } // namespace
@@ -40,6 +40,7 @@ struct SearchSpace::Impl {
   };
   const Groups &groups;
   const FusedProblem &fused;
+  const GroupKinds &kinds;
   std::vector<Meaning> meanings; // by variable
   Tables tables;
   std::vector<int> rootOf;                        // by tensor: the first of those that are split alike
@@ -49,7 +50,8 @@ struct SearchSpace::Impl {
   std::vector<int> looks;                         // by variable: a number that those have in common that may be tied
   std::map<int, int> arguments;                   // by root: the variable
 
-  Impl(const Groups &groups, const FusedProblem &fused) : groups(groups), fused(fused) {}
+  Impl(const Groups &groups, const FusedProblem &fused, const GroupKinds &kinds)
+      : groups(groups), fused(fused), kinds(kinds) {}
   std::optional<std::vector<int>> laidStrategies(const std::map<int, Sharding> &places) const;
 };
 
@@ -57,10 +59,10 @@ class SearchSpace::Builder {
 public:
   Builder(const Problem &problem, const CostModel &costs, const std::map<int, Sharding> &pins, Impl &impl)
       : problem(problem), costs(costs), mesh(costs.mesh), pins(pins), impl(impl), tables(impl.tables), whole(impl.whole),
-        producer(problem.tensors.size(), {-1, -1}), readers(problem.tensors.size()) {}
+        facts(impl.kinds.facts), producer(problem.tensors.size(), {-1, -1}), readers(problem.tensors.size()) {}
 
   void run() {
-    findReaders();
+    tables.templates.resize(impl.kinds.count);
     for (auto [g, group] : llvm::enumerate(impl.groups.groups))
       addGroup(g, group);
     for (size_t t = 0; t < problem.tensors.size(); ++t)
@@ -82,6 +84,7 @@ private:
     bool operator<(const Reader &other) const {
       return std::tie(variable, slot) < std::tie(other.variable, other.slot);
     }
+    bool operator==(const Reader &other) const { return variable == other.variable && slot == other.slot; }
   };
 
   int addVariable(Impl::Meaning meaning, std::vector<double> cost, std::vector<double> memory) {
@@ -98,100 +101,19 @@ private:
     return tables.slots.of(list);
   }
 
-  /// What must be known of tensors before the groups are looked at one by one.
-  void findReaders() {
-    facts.resize(problem.tensors.size());
-    std::vector<int> last(problem.tensors.size(), -1); // group that read it last
-    for (auto [i, op] : llvm::enumerate(problem.ops)) {
-      int g = impl.groups.groupOf[i];
-      if (g < 0)
-        continue;
-      for (int t : op.operands) {
-        facts[t].shared |= last[t] >= 0 && last[t] != g;
-        last[t] = g;
-        facts[t].persists |= isEarly(t) && impl.groups.late[i];
-      }
-    }
-    for (const Problem::Output &output : problem.outputs)
-      facts[output.tensor].whole |= output.state < 0;
-    for (auto [t, f] : llvm::enumerate(facts))
-      f.persists |= impl.fused.kept[t];
-  }
-
-  /// Whether it is made before the update.
-  bool isEarly(int tensor) const {
-    int maker = impl.groups.maker[tensor];
-    return maker >= 0 && !impl.groups.late[maker];
-  }
-
   void addGroup(int number, const Group &group) {
-    const Template &strategies = templateOf(group);
+    auto &known = tables.templates[impl.kinds.kinds[number]];
+    if (!known)
+      known = templateFor(group);
+    const Template &strategies = *known;
     int variable = addVariable({Impl::Kind::group, number, &strategies, {}}, strategies.cost, {});
-    for (auto [m, op] : llvm::enumerate(group.ops)) {
-      for (auto [position, s] : results(strategies, m))
+    for (auto [op, operands, results] : llvm::zip(group.ops, strategies.operands, strategies.results)) {
+      for (auto [position, s] : results)
         producer[problem.ops[op].results[position]] = {variable, s};
-      for (auto [position, s] : operands(strategies, m))
-        readers[problem.ops[op].operands[position]].insert(
+      for (auto [position, s] : operands)
+        readers[problem.ops[op].operands[position]].push_back(
             {variable, s, impl.groups.late[op], problem.ops[op].repeats});
     }
-  }
-  static std::vector<std::pair<int, int>> entries(const std::map<std::pair<int, int>, int> &map, int member) {
-    std::vector<std::pair<int, int>> list;
-    for (auto it = map.lower_bound({member, 0}); it != map.end() && it->first.first == member; ++it)
-      list.push_back({it->first.second, it->second});
-    return list;
-  }
-  static std::vector<std::pair<int, int>> results(const Template &t, int m) { return entries(t.results, m); }
-  static std::vector<std::pair<int, int>> operands(const Template &t, int m) { return entries(t.operands, m); }
-
-  int ruleNumber(int op) {
-    const ShardingRule &rule = problem.ops[op].rule;
-    Text text = {(int)rule.linear, rule.accumulator};
-    for (const auto &factor : rule.factors)
-      text.insert(text.end(), {(int)factor.size, factor.reduction ? (int)*factor.reduction : -1,
-                               factor.whole | factor.indexed << 1 | factor.windowed << 2, (int)factor.least});
-    for (const auto *list : {&rule.operands, &rule.results}) {
-      text.push_back((int)list->size());
-      for (const auto &dims : *list) {
-        text.push_back(-3);
-        for (const auto &factors : dims) {
-          text.insert(text.end(), factors.begin(), factors.end());
-          text.push_back(-4);
-        }
-      }
-    }
-    return tables.rules.of(text);
-  }
-
-  const Template &templateOf(const Group &group) {
-    Text key = {group.sums};
-    std::map<int, int> local; // tensors of the group
-    for (auto [m, op] : llvm::enumerate(group.ops)) {
-      key.insert(key.end(), {-5, ruleNumber(op)});
-      key.push_back((int)(problem.ops[op].flops >> 31));
-      key.push_back((int)(problem.ops[op].flops & 0x7fffffff));
-      key.insert(key.end(), group.factorOf[m].begin(), group.factorOf[m].end());
-      key.push_back(-6);
-      key.push_back((int)problem.ops[op].repeats);
-      key.push_back(impl.fused.launches[op] << 3 | graph::isCall(problem.ops[op].form) << 2 |
-                    problem.ops[op].precision);
-      key.insert(key.end(), impl.fused.readsOf[op].begin(), impl.fused.readsOf[op].end());
-      for (const auto *list : {&problem.ops[op].operands, &problem.ops[op].results})
-        for (int t : *list) {
-          const Problem::Tensor &tensor = problem.tensors[t];
-          auto [it, fresh] = local.try_emplace(t, local.size());
-          key.push_back(it->second);
-          if (fresh) {
-            key.push_back((int)tensor.elementBytes | tensor.splat << 8 | tensor.zero << 9 |
-                          impl.groups.outside[t] << 10 | facts[t].whole << 11 | impl.fused.stored[t] << 12);
-            key.insert(key.end(), tensor.shape.begin(), tensor.shape.end());
-          }
-        }
-    }
-    auto [it, fresh] = tables.templates.try_emplace(key);
-    if (fresh)
-      it->second = templateFor(group);
-    return *it->second;
   }
 
   std::shared_ptr<const Template> templateFor(const Group &group) {
@@ -240,10 +162,12 @@ private:
       }
       result.cost[s] = 1e6 * first.repeats * (internal + costs.prices.seconds(work, first.precision, launches));
     }
-    for (auto &[position, list] : operands)
-      result.operands[position] = slot(list);
-    for (auto &[position, list] : results)
-      result.results[position] = slot(list);
+    result.operands.resize(group.ops.size());
+    result.results.resize(group.ops.size());
+    for (auto &[place, list] : operands)
+      result.operands[place.first].push_back({place.second, slot(list)});
+    for (auto &[place, list] : results)
+      result.results[place.first].push_back({place.second, slot(list)});
     return made;
   }
 
@@ -283,14 +207,16 @@ private:
     const Problem::Tensor &t = problem.tensors[tensor];
     if (t.splat)
       return;
+    llvm::stable_sort(readers[tensor]);
+    readers[tensor].erase(std::unique(readers[tensor].begin(), readers[tensor].end()), readers[tensor].end());
     if (producer[tensor].first < 0) {
       for (const Reader &reader : readers[tensor])
         edge(argument(tensor), argumentSlot(tensor), reader.variable, reader.slot, tensor, false, reader.repeats);
       return;
     }
     auto [from, fromSlot] = producer[tensor];
-    const Facts &f = facts[tensor];
-    auto mayHide = [&, early = isEarly(tensor)](bool late) { return early && late; };
+    const GroupKinds::Facts &f = facts[tensor];
+    auto mayHide = [&, early = impl.groups.isEarly(tensor)](bool late) { return early && late; };
     if ((!f.shared && !f.persists) || isNumber(t)) {
       for (const Reader &reader : readers[tensor])
         edge(from, fromSlot, reader.variable, reader.slot, tensor, mayHide(reader.late), t.repeats);
@@ -352,14 +278,9 @@ private:
   Impl &impl;
   Tables &tables;
   PairwiseProblem &whole;
+  const std::vector<GroupKinds::Facts> &facts; // by tensor
   std::vector<std::pair<int, int>> producer; // by tensor: variable and slot
-  std::vector<std::set<Reader>> readers;     // by tensor
-  struct Facts {
-    bool whole = false;    // read by the runtime, whole
-    bool shared = false;   // read by several groups
-    bool persists = false; // from the forward to the backward part, or until the update
-  };
-  std::vector<Facts> facts; // by tensor
+  std::vector<llvm::SmallVector<Reader, 2>> readers; // by tensor
   std::map<int, int> argumentSlots; // by root
   Numbers<const Template *> templateNumbers;
   std::map<std::tuple<int, int, int64_t, bool, int64_t>, int> matrixOf;
@@ -382,8 +303,9 @@ PairwiseProblem::Matrix slice(const PairwiseProblem::Matrix &matrix, int row, in
 } // namespace
 
 SearchSpace::SearchSpace(const Problem &problem, const Groups &groups, const FusedProblem &fused,
-                         const CostModel &costs, const std::map<int, Sharding> &pins, const SearchSpace *known)
-    : impl(std::make_unique<Impl>(groups, fused)) {
+                         const GroupKinds &kinds, const CostModel &costs, const std::map<int, Sharding> &pins,
+                         const SearchSpace *known)
+    : impl(std::make_unique<Impl>(groups, fused, kinds)) {
   if (known)
     impl->tables = known->impl->tables;
   impl->rootOf.resize(problem.tensors.size());

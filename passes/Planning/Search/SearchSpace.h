@@ -1,7 +1,6 @@
 #pragma once
 #include "passes/Planning/Cost/CostModel.h"
-#include "passes/Planning/FuseProblem.h"
-#include "passes/Planning/Groups.h"
+#include "passes/Planning/Search/GroupKinds.h"
 #include "passes/Planning/Search/PairwiseProblem.h"
 
 #include <map>
@@ -18,8 +17,8 @@ class SearchSpace {
 public:
   /// `pins` are arguments (and values that other groups make) whose shardings are decided in every search, by tensor.
   /// `known`: a space with other pins, from which is taken what both have in common.
-  SearchSpace(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs,
-              const std::map<int, dist::Sharding> &pins, const SearchSpace *known = nullptr);
+  SearchSpace(const Problem &problem, const Groups &groups, const FusedProblem &fused, const GroupKinds &kinds,
+              const CostModel &costs, const std::map<int, dist::Sharding> &pins, const SearchSpace *known = nullptr);
   ~SearchSpace();
 
   /// The problem of a search that takes this share of the gradients' communication to hide behind the backward part,

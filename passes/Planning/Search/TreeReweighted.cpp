@@ -15,7 +15,7 @@ void add(std::vector<double> &to, const double *what) {
 }
 
 /// The share of a variable's belief that each of its edges to one side gets.
-double shareOf(const Graph::Variable &variable) {
+double shareOfEdge(const Graph::Variable &variable) {
   return 1.0 / std::max<size_t>(1, std::max(variable.below.size(), variable.above.size()));
 }
 
@@ -128,7 +128,7 @@ void TreeReweighted::forward(double price) {
     for (double &b : belief)
       b -= least;
     for (int e : at.above)
-      bound += send(e, true, shareOf(at));
+      bound += send(e, true, shareOfEdge(at));
   }
   forwardBound = bound;
 }
@@ -143,7 +143,7 @@ void TreeReweighted::backward(double price) {
     for (size_t s = 0; s < belief.size(); ++s)
       reduced[variableStart[v] + s] = belief[s] -= least;
     for (int e : at.below)
-      bound += send(e, false, shareOf(at));
+      bound += send(e, false, shareOfEdge(at));
     boundOfRest[v] = bound;
   }
   lowerBound = bound + graph.fixedCost + price * graph.fixedMemory;

@@ -258,18 +258,19 @@ TEST(SearchSpaceTest, PlacesAreLikePins) {
   const Problem problem = product(12, 30, 18);
   const Groups groups(problem, /*evaluation=*/false);
   const FusedProblem fused(problem, /*evaluation=*/false, /*forGpu=*/true, groups);
+  const GroupKinds kinds(problem, groups, fused);
   Mesh mesh;
   mesh.axes = {{"data", 2}, {"model", 3}};
   const CostModel costs(llvm::cantFail(parseCluster("6xh100", {64e9, 8})), mesh);
-  const SearchSpace shared(problem, groups, fused, costs, {});
+  const SearchSpace shared(problem, groups, fused, kinds, costs, {});
   for (int tensor : {0, 1, 2}) {
     FactorAxes split(2);
     forEachSplit(mesh, {problem.tensors[tensor].shape[0], problem.tensors[tensor].shape[1]}, split, [&] {
       Sharding place(2);
       place.dims.assign(split.begin(), split.end());
       auto laid = shared.pairwise(0.5, {{tensor, place}});
-      auto pinned = SearchSpace(problem, groups, fused, costs, {{tensor, place}}).pairwise(0.5, {});
-      auto onward = SearchSpace(problem, groups, fused, costs, {{tensor, place}}, &shared).pairwise(0.5, {});
+      auto pinned = SearchSpace(problem, groups, fused, kinds, costs, {{tensor, place}}).pairwise(0.5, {});
+      auto onward = SearchSpace(problem, groups, fused, kinds, costs, {{tensor, place}}, &shared).pairwise(0.5, {});
       ASSERT_TRUE(laid && pinned && onward);
       expectEqual(*laid, *pinned);
       expectEqual(*onward, *pinned);
