@@ -17,7 +17,7 @@ class Heartbeat {
 public:
   struct Limits {
     double period = 1;    ///< seconds between two heartbeats
-    double named = 8;     ///< seconds of silence after which a rank is named
+    double named = 6;     ///< seconds of silence after which a rank is named
     double timeout = 300; ///< seconds of silence after which the job ends
   };
   /// `hurried` returns whether this rank was asked to end: the job then ends as soon as a rank is reported silent.

@@ -9,7 +9,7 @@ struct GroupKinds {
   struct Facts {
     bool whole = false;    // read by the runtime, whole
     bool shared = false;   // read by several groups
-    bool persists = false; // from the forward to the backward part, or until the update
+    bool persists = false; // from the forward to the backward pass, or until the update
   };
   std::vector<Facts> facts; // by tensor
   std::vector<int> kinds;   // by group: those of a kind have the same operations, thus the same strategies and costs

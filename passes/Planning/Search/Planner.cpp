@@ -206,6 +206,7 @@ std::vector<Candidate> Planner::search(const Spaces &spaces, const Mesh &mesh, c
       Candidate found = price(cluster, mesh, std::move(plan), "auto " + nameOf(mesh));
       found.searched = true;
       found.hidden = hidden;
+      found.hideable = space->hideable(solution.choice, places) * 1e-6;
       found.searchCost = solution.cost * 1e-6;
       found.bound = effort.certify && std::isfinite(solution.bound) ? solution.bound * 1e-6 : 0;
       unforeseen = std::max(unforeseen, found.prediction.memory.total() - solution.memory);
@@ -289,7 +290,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
   auto follow = [&](Mesh mesh, int zero, bool further = true) { // a search may begin with it
     if (further)
       ofStrategies.emplace_back(tasks.size(), mesh);
-    tasks.push_back([&, mesh, zero] { return strategy(mesh, options.pins, zero, /*evenIfWhole=*/!quick); });
+    tasks.push_back([&, mesh, zero] { return strategy(mesh, options.pins, zero, /*evenIfWhole=*/!options.wider); });
   };
   for (const Mesh &mesh : options.meshes) {
     const bool exchanged = hasNamesExchanged(mesh, options.meshes);
@@ -408,11 +409,15 @@ void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candi
     meshes.push_back(candidate->mesh);
   const Spaces spaces = spacesOf(meshes);
   for (const Candidate *candidate : searched)
-    for (double share : moreShares)
+    for (double share : moreShares) {
+      const double dearer = candidate->hideable * (candidate->hidden - share); // no plan is cheaper if less is hidden
+      if (share < candidate->hidden && dearer < sameTime * candidate->searchCost)
+        continue;
       tasks.push_back([&, candidate, share] {
         auto places = llvm::cantFail(placesOf(problem, candidate->mesh, pins)); // (which held there before)
         return search(spaces, candidate->mesh, places, share, uncertified());
       });
+    }
   for (Candidate &other : inParallel(tasks))
     candidates.push_back(std::move(other));
   keepBestSearches(candidates);

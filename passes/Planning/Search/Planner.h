@@ -17,6 +17,7 @@ struct Candidate {
   bool fits = true;      // in the memory of a device
   bool searched = false; // not by a strategy
   double hidden = 0;     // of the searched ones: the share of gradients' communication that was taken to be hidden
+  double hideable = 0;   // and seconds of the plan's communication that is of this kind
   double searchCost = 0; // the pairwise cost that was minimized, seconds
   double bound = 0;      // and the certified lower bound on it, of all plans on this mesh; 0: not certified
   std::string boundMesh; // the mesh that the bound is for

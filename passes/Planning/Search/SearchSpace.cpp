@@ -362,6 +362,18 @@ std::optional<PairwiseProblem> SearchSpace::pairwise(double hidden, const std::m
   return result;
 }
 
+double SearchSpace::hideable(const std::vector<int> &choice, const std::map<int, Sharding> &places) const {
+  const std::vector<int> laid = *impl->laidStrategies(places); // (a search has asked before)
+  auto chosen = [&](int variable) { return laid[variable] < 0 ? choice[variable] : laid[variable]; };
+  double sum = 0;
+  for (const PairwiseProblem::Edge &edge : impl->whole.edges)
+    if (impl->hideable[edge.matrix]) {
+      const PairwiseProblem::Matrix &matrix = impl->whole.matrices[edge.matrix];
+      sum += matrix.entries[(size_t)chosen(edge.from) * matrix.columns + chosen(edge.to)];
+    }
+  return sum;
+}
+
 void SearchSpace::decide(const std::vector<int> &choice, const std::map<int, Sharding> &places, Plan &plan) const {
   for (auto [v, meaning] : llvm::enumerate(impl->meanings)) {
     if (meaning.kind == Impl::Kind::group) {
