@@ -6,7 +6,7 @@ packages=(
   # to build
   g++ clang-22 cmake ninja-build ccache git
   # the compiler: LLVM and MLIR with their tools (tblgen, lit, FileCheck), and what LLVM's CMake files look for
-  libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools zlib1g-dev libzstd-dev libffi-dev libxml2-dev libmimalloc-dev
+  libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools zlib1g-dev libzstd-dev libffi-dev libxml2-dev libjemalloc-dev
   # descriptions of clusters
   libtomlplusplus-dev
   # the importer

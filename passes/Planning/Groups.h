@@ -21,7 +21,7 @@ struct Groups {
   std::vector<bool> outside; // by tensor: read by other groups than the one that makes it, or by the runtime
   int loss = -1;          // the last operation of the forward part
 
-  /// Whether it is made before the update.
+  /// Whether a tensor is made before the update.
   bool isEarly(int tensor) const { return maker[tensor] >= 0 && !late[maker[tensor]]; }
 
   /// Groups of the operations of every training step, or of the rest: the evaluation's, and those of some steps.

@@ -5,7 +5,7 @@
 
 namespace divisi::planning {
 
-/// A kernel or a call of a device, or what a reshard in its middle leaves of one.
+/// A kernel or a call of a device, or what a collective in its middle leaves of one.
 struct Piece {
   llvm::SmallVector<int, 4> ops, reads, writes;         // operations; versions
   llvm::SmallVector<std::pair<int, int>, 1> overwrites; // versions: one that it may write over another
@@ -13,7 +13,8 @@ struct Piece {
   int launches = 1;
   int64_t workspace = 0; // bytes
   bool call = false, copy = false;
-  bool batched = false;        // shares a launch with the one before it, if that does, too
+  bool view = false;           // runs nothing
+  bool batched = false;        // may share a launch with others (step/Batch.h)
   std::optional<double> apart; // of an epilogue: bytes that it reads and writes although its call has them at hand
   int at = -1, home = -1; // the position, and the operation that stands for it: as numbers of operations
   double seconds = 0;

@@ -106,6 +106,8 @@ private:
   }
   /// Kernels that share a launch. Where a collective starts, or is awaited because its result is read, none is added.
   void batch() {
+    if (!fused.forGpu)
+      return;
     std::vector<Piece *> pieceOf(runs.size()); // null: a collective
     for (Piece &piece : pieces)
       pieceOf[piece.run] = &piece;
@@ -123,13 +125,15 @@ private:
           underWay[begun[begun.size() - 1 - step::mostUnderWay]] = false;
         continue;
       }
-      bool apart = !piece->batched || problem.ops[piece->home].repeats != repeats;
+      bool apart = problem.ops[piece->home].repeats != repeats || !(piece->batched || piece->view);
       repeats = problem.ops[piece->home].repeats;
       for (int earlier : waits[run])
         if (underWay[earlier]) {
           apart = true;
           underWay[earlier] = false;
         }
+      if (piece->view && !apart)
+        continue;
       const step::Batch::Kernel kernel = piece->batched ? parts.kernelOf(*piece) : step::Batch::Kernel();
       if (apart || !batch.takes(kernel))
         batch = {};

@@ -22,7 +22,7 @@ static bool mayLieAt(const Piece &piece, int version, int old, bool unread, bool
 StepPieces::StepPieces(const Problem &problem, const Groups &groups, const FusedProblem &fused, const Mesh &mesh,
                        const Plan &plan, const Expansion &expansion, const StepCollectives &collectives, bool exact)
     : end(problem.ops.size()), problem(problem), groups(groups), fused(fused), mesh(mesh), plan(plan), all(expansion),
-      collectives(collectives), exact(exact), written(expansion.versions.size()) {
+      collectives(collectives), exact(exact), written(expansion.versions.size()), cutBefore(expansion.versions.size()) {
   for (const FusedProblem::Item &item : fused.items)
     exact ? addPiece(item) : addPieces(item);
   llvm::stable_sort(pieces, [](const Piece &a, const Piece &b) { return a.at < b.at; });
@@ -108,7 +108,7 @@ bool StepPieces::isElementwise(const Piece &piece) const {
   for (int op : piece.ops)
     for (int t : problem.ops[op].results)
       most = std::max(most, elements(t));
-  return llvm::all_of(piece.ops, [&](int op) {
+  return most > 1 && llvm::all_of(piece.ops, [&](int op) {
     const Problem::Op &entry = problem.ops[op];
     return (entry.form == graph::Form::elementwise || entry.form == graph::Form::view) &&
            llvm::all_of(entry.operands, [&](int t) { return elements(t) == 1 || elements(t) == most; });
@@ -123,20 +123,31 @@ bool StepPieces::isSent(int version) const {
   return false;
 }
 
-/// Whether a version is a part of an argument, or of what a call or a collective makes: before a call reads it, a kernel copies it.
-bool StepPieces::isCutForCalls(int version) const {
-  const int source = all.versions[version].source;
-  if (source < 0 || !collectives.of(version).empty())
-    return false;
-  const int maker = groups.maker[all.versions[version].tensor];
-  return all.versions[source].source >= 0 || maker < 0 || graph::isCall(problem.ops[maker].form);
+/// Whether a version is a shard of its source, which needs no collective.
+bool StepPieces::isCut(int version) const {
+  return all.versions[version].source >= 0 && collectives.of(version).empty();
 }
 
 /// Whether the piece cuts a shard out of what it reads or computes.
 bool StepPieces::cutsOut(const Piece &piece) const {
-  return llvm::any_of(piece.ops, [&](int op) {
-    return llvm::any_of(all.operands[op], [&](int v) { return all.versions[v].source >= 0 && collectives.of(v).empty(); });
-  });
+  return llvm::any_of(piece.ops, [&](int op) { return llvm::any_of(all.operands[op], [&](int v) { return isCut(v); }); });
+}
+
+/// The kernels that copy shards for a call. What another kernel makes is cut there.
+void StepPieces::cutForCall(const Piece &call) {
+  for (int v : call.reads) {
+    const int source = all.versions[v].source, maker = groups.maker[all.versions[v].tensor];
+    if (!isCut(v) || cutBefore[v] ||
+        (all.versions[source].source < 0 && maker >= 0 && !graph::isCall(problem.ops[maker].form)))
+      continue;
+    cutBefore[v] = true;
+    Piece &cut = pieces.emplace_back();
+    cut.reads.push_back(source);
+    cut.writes.push_back(v);
+    cut.work.bytes = 2 * bytesOf(v);
+    cut.home = call.home;
+    cut.at = call.at;
+  }
 }
 
 /// One piece, unless a value is resharded between an operation of the item that makes it and one that reads it.
@@ -213,20 +224,17 @@ void StepPieces::addPieces(const FusedProblem::Item &item) {
     piece.call = item.call;
     piece.home = *llvm::max_element(piece.ops);
     piece.at = last ? item.at : piece.home;
-    piece.batched = fused.forGpu && !item.call && groups.late[piece.home] &&
+    piece.view = parts.size() > 1 && llvm::all_of(piece.ops, [&](int op) { return problem.ops[op].form == graph::Form::view; });
+    piece.batched = fused.forGpu && !item.call && !piece.view && groups.late[piece.home] &&
                     (parts.size() == 1 ? item.elements : isElementwise(piece)) && !cutsOut(piece);
     for (int v : piece.reads)
       piece.work.bytes += bytesOf(v);
     for (int v : piece.writes)
       piece.work.bytes += bytesOf(v);
-    if (parts.size() > 1 && llvm::all_of(piece.ops, [&](int op) { return problem.ops[op].form == graph::Form::view; }))
+    if (piece.view)
       piece.launches = 0, piece.work = {};
-    for (int v : piece.reads)
-      if (piece.call && isCutForCalls(v) && !written[v]) {
-        written[v] = true;
-        ++piece.launches;
-        piece.work.bytes += 2 * bytesOf(v);
-      }
+    if (piece.call)
+      cutForCall(piece);
     pieces.push_back(std::move(piece));
   }
 }
@@ -272,7 +280,8 @@ step::Batch::Kernel StepPieces::kernelOf(const Piece &piece) const {
   step::Batch::Kernel kernel;
   for (int version : piece.reads) {
     const auto &tensor = problem.tensors[all.versions[version].tensor];
-    kernel.reads.push_back(version);
+    const auto viewed = views.find(version);
+    kernel.reads.push_back(viewed == views.end() ? version : viewed->second.front());
     kernel.single.push_back(localBytes(tensor, mesh, all.versions[version].sharding) <= (double)tensor.elementBytes);
   }
   kernel.writes.assign(piece.writes.begin(), piece.writes.end());

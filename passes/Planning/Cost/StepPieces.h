@@ -24,7 +24,7 @@ private:
   double bytesOf(int version) const { return planning::bytesOf(problem, mesh, all.versions[version]); }
   llvm::SmallVector<int, 4> neededOps(const FusedProblem::Item &item) const;
   bool isSent(int version) const;
-  bool isCutForCalls(int version) const;
+  bool isCut(int version) const;
   bool cutsOut(const Piece &piece) const;
   bool isElementwise(const Piece &piece) const;
   void addWork(Piece &piece, const FusedProblem::Item &item, int op) const;
@@ -32,6 +32,7 @@ private:
   void addPieces(const FusedProblem::Item &item);
   void moveUpdates();
   void addCopies();
+  void cutForCall(const Piece &call);
 
   const Problem &problem;
   const Groups &groups;
@@ -41,7 +42,8 @@ private:
   const Expansion &all;
   const StepCollectives &collectives;
   const bool exact;
-  std::vector<bool> written; // by version: in the middle of an item, to be resharded
+  std::vector<bool> written;   // by version: in the middle of an item, to be resharded
+  std::vector<bool> cutBefore; // by version: for a call
 };
 
 } // namespace divisi::planning

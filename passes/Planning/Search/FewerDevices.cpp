@@ -2,6 +2,8 @@
 #include "passes/Planning/Search/MeshChoice.h"
 #include "passes/Planning/Search/Planner.h"
 
+#include <cmath>
+
 using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
@@ -15,7 +17,7 @@ constexpr int64_t mostUneven = 16;
 /// the work.
 constexpr double leastDivided = 0.5, leastOfUneven = 0.05;
 
-/// How far the share of another mesh may be below those that are known.
+/// How far below the known ones the share of another mesh may be (leastShare).
 constexpr double leastOfShares = 0.98;
 
 /// The smaller numbers of devices from which plans are tried: whole parts first.
@@ -41,11 +43,12 @@ bool dividesLittle(const Problem &problem, const Prediction &one, const Mesh &me
     return divided < leastDivided * whole;
   });
 }
-/// What steps of searched plans take at least, as a share of their pairwise costs: a little less than of those that were found.
+/// What the step of a searched plan takes at least, as a share of its pairwise cost: a little less than the least share of the plans
+/// that were found, all with the first look's share of overlap.
 double leastShare(llvm::ArrayRef<Candidate> found) {
   double least = std::numeric_limits<double>::infinity();
   for (const Candidate &candidate : found)
-    if (candidate.searchCost > 0)
+    if (candidate.searchCost > 0 && std::isfinite(candidate.searchCost))
       least = std::min(least, candidate.prediction.seconds / candidate.searchCost);
   return std::isfinite(least) ? least * leastOfShares : 0;
 }
@@ -57,11 +60,13 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, ll
     return {};
   std::vector<Candidate> result;
   double fastestSoFar = best.prediction.seconds;
+  int64_t itsDevices = best.mesh.devices();
   const Prediction &one = alone().prediction;
   const int64_t all = options.devices();
   const bool large = problem.ops.size() > mostThorough;
+  const double share = large ? leastShare(found) : 0;
   for (int64_t devices : fewerThan(all)) {
-    const bool fewer = devices < best.mesh.devices(); // which may take the same time; more must be faster
+    const bool fewer = devices < itsDevices; // which may take the same time; more must be faster
     const double most = fastestSoFar * (fewer ? 1 + sameTime : 1 - sameTime);
     const double least = leastSeconds(one, devices);
     if (least >= most)
@@ -78,12 +83,15 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, ll
     if (only.meshes.empty())
       continue;
     only.alone = false;
-    auto others = llvm::expectedToOptional(firstCandidates(only, {most, large ? leastShare(found) : 0}));
+    auto others = llvm::expectedToOptional(firstCandidates(only, {most, share}));
     for (Candidate &candidate : others ? *others : std::vector<Candidate>())
       if (isBetter(candidate, best) ||
           (candidate.fits && candidate.prediction.seconds <= best.prediction.seconds * (1 + sameTime)))
         result.push_back(std::move(candidate));
-    fastestSoFar = std::min(fastestSoFar, fastest(result));
+    if (double seconds = fastest(result); seconds < fastestSoFar) {
+      fastestSoFar = seconds;
+      itsDevices = devices;
+    }
   }
   return result;
 }

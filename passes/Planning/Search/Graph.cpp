@@ -1,11 +1,12 @@
 #include "passes/Planning/Search/Graph.h"
 
-#include "passes/Planning/Search/TieAlike.h"
+#include "passes/Planning/Search/Numbers.h"
 
 #include "llvm/ADT/DenseMap.h"
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 using namespace divisi;

@@ -1,6 +1,8 @@
 #include "passes/Planning/Search/GroupKinds.h"
 
-#include "passes/Planning/Search/TieAlike.h"
+#include "passes/Planning/Search/Numbers.h"
+
+#include "llvm/ADT/DenseMap.h"
 
 using namespace divisi;
 using namespace divisi::dist;
@@ -92,6 +94,6 @@ GroupKinds::GroupKinds(const Problem &problem, const Groups &groups, const Fused
   Describer describer(problem, groups, fused, *this);
   Numbers<Text> numbers;
   for (const Group &group : groups.groups)
-    kinds.push_back(numbers.of(describer.describe(group)));
+    kindOf.push_back(numbers.of(describer.describe(group)));
   count = (int)numbers.size();
 }

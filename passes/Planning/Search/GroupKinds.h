@@ -12,7 +12,7 @@ struct GroupKinds {
     bool persists = false; // from the forward to the backward pass, or until the update
   };
   std::vector<Facts> facts; // by tensor
-  std::vector<int> kinds;   // by group: those of a kind have the same operations, thus the same strategies and costs
+  std::vector<int> kindOf;  // by group: those of a kind have the same operations, thus the same strategies and costs
   int count = 0;            // of the kinds
 
   GroupKinds(const Problem &problem, const Groups &groups, const FusedProblem &fused);

@@ -20,6 +20,7 @@ namespace {
 constexpr double firstShare[] = {0.5}, moreShares[] = {0, 0.8}, allShares[] = {0.5, 0, 0.8};
 constexpr size_t refined = 2;    // meshes
 constexpr double nearBest = 0.05; // of meshes that are refined, or split further: how much slower than the best plan
+constexpr double farFromKnown = 0.1; // how much slower than a known plan those are that are not refined at all
 /// Plans from other beginnings are taken only if they are faster by these shares: below them, what the search found is
 /// as good, and easier to understand. Of strategies, which somebody could write by hand, and of searches.
 constexpr double clearlyByHand = 0.002, clearlyBySearch = 0.01;
@@ -251,7 +252,7 @@ llvm::Expected<std::vector<Candidate>> Planner::candidates(const PlannerOptions 
 
 llvm::Expected<std::vector<Candidate>> Planner::allCandidates(const PlannerOptions &options) const {
   auto first = firstCandidates(options);
-  if (!first || !options.thorough || first->empty() || fastest(*first) > options.best * (1 + nearBest))
+  if (!first || !options.thorough || first->empty() || fastest(*first) > options.best * (1 + farFromKnown))
     return first;
   std::vector<Candidate> result = std::move(*first);
   auto best = [&] { return *std::min_element(result.begin(), result.end(), isBetter); };
@@ -410,7 +411,7 @@ void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candi
   const Spaces spaces = spacesOf(meshes);
   for (const Candidate *candidate : searched)
     for (double share : moreShares) {
-      const double dearer = candidate->hideable * (candidate->hidden - share); // no plan is cheaper if less is hidden
+      const double dearer = candidate->hideable * (candidate->hidden - share); // with less overlap no plan costs less
       if (share < candidate->hidden && dearer < sameTime * candidate->searchCost)
         continue;
       tasks.push_back([&, candidate, share] {

@@ -16,8 +16,8 @@ struct Candidate {
   Prediction prediction;
   bool fits = true;      // in the memory of a device
   bool searched = false; // not by a strategy
-  double hidden = 0;     // of the searched ones: the share of gradients' communication that was taken to be hidden
-  double hideable = 0;   // and seconds of the plan's communication that is of this kind
+  double hidden = 0;     // of the searched ones: the share of the gradients' communication that was taken to overlap
+  double hideable = 0;   // and the seconds of all of the plan's communication of this kind
   double searchCost = 0; // the pairwise cost that was minimized, seconds
   double bound = 0;      // and the certified lower bound on it, of all plans on this mesh; 0: not certified
   std::string boundMesh; // the mesh that the bound is for
@@ -61,8 +61,8 @@ constexpr double sameTime = 0.005;
 /// What plans a search need not find.
 struct PlanLimit {
   double seconds = std::numeric_limits<double>::infinity(); // slower ones
-  /// What a step takes at least, as a share of its pairwise cost. 0: by the hidden share of the gradients' communication, which
-  /// is mostly no longer than the computation beside it: an estimate, not a bound.
+  /// What a step takes at least, as a share of its pairwise cost. 0: by the share of the gradients' communication that overlaps,
+  /// which is mostly no longer than the computation beside it: an estimate, not a bound.
   double share = 0;
   double cost(double hidden) const { return seconds * (share > 0 ? 1 / share : 2 - hidden); }
 };
@@ -70,7 +70,8 @@ struct PlanLimit {
 struct PlannerOptions {
   std::vector<dist::Mesh> meshes; // to search
   bool alone = true;              // consider one device, too
-  bool wider = false;             // the meshes were enumerated: look at three axes and fewer devices, too
+  /// The meshes were enumerated: look at three axes and fewer devices, too, and not at strategies that shard nothing.
+  bool wider = false;
   bool searches = true;           // else only strategies, and searches of meshes where these want padding
   bool everyMesh = false;         // of large programs, too, the strategies that fit on every mesh
   bool thorough = true;           // refine the best searches, and bound the best one by the whole problem

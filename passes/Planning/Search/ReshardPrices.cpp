@@ -48,7 +48,10 @@ PairwiseProblem::Matrix ReshardPrices::between(const CostModel &costs, llvm::Arr
     line.prices.resize(shardings.size(), -1);
     line.steps.resize(shardings.size());
     for (auto [i, number] : llvm::enumerate(microseconds))
-      number = price(costs, line, distinct[i]) < never ? std::min(never, times * price(costs, line, distinct[i])) : never;
+      if (const double once = price(costs, line, distinct[i]); once < never) // (0 times, too)
+        number = std::min(never, times * once);
+      else
+        number = never;
     for (int place : places)
       *entry++ = microseconds[place];
   }

@@ -1,7 +1,7 @@
 #pragma once
 #include "passes/Planning/Cost/CostModel.h"
 #include "passes/Planning/Search/PairwiseProblem.h"
-#include "passes/Planning/Search/TieAlike.h"
+#include "passes/Planning/Search/Numbers.h"
 
 #include <map>
 #include <optional>

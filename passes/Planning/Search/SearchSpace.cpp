@@ -3,6 +3,7 @@
 #include "passes/Planning/Expansion.h"
 #include "passes/Planning/Search/GroupStrategies.h"
 #include "passes/Planning/Search/ReshardPrices.h"
+#include "passes/Planning/Search/TieAlike.h"
 
 #include <array>
 
@@ -102,7 +103,7 @@ private:
   }
 
   void addGroup(int number, const Group &group) {
-    auto &known = tables.templates[impl.kinds.kinds[number]];
+    auto &known = tables.templates[impl.kinds.kindOf[number]];
     if (!known)
       known = templateFor(group);
     const Template &strategies = *known;

@@ -25,7 +25,7 @@ public:
   /// and lays arguments as `places` says (by tensor). Nothing if an argument cannot lie so. The capacity is for the
   /// caller to set.
   std::optional<PairwiseProblem> pairwise(double hidden, const std::map<int, dist::Sharding> &places) const;
-  /// Microseconds of the communication that a share of is taken to hide, under a choice.
+  /// Microseconds of communication that may overlap with the backward pass, under a choice.
   double hideable(const std::vector<int> &choice, const std::map<int, dist::Sharding> &places) const;
   /// Writes the decisions that a choice of that search stands for.
   void decide(const std::vector<int> &choice, const std::map<int, dist::Sharding> &places, Plan &plan) const;

@@ -1,5 +1,7 @@
 #include "passes/Planning/Search/TieAlike.h"
 
+#include "passes/Planning/Search/Numbers.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
