@@ -45,29 +45,48 @@ static double splitsBatch(const Problem &problem, const Plan &plan, const std::v
   return all[0] > 0 ? split[0] / all[0] : all[1] > 0 ? split[1] / all[1] : 0;
 }
 
-/// Bytes of parameters that contractions of the backward pass and the update read sharded along the axis without a
-/// gather; and whether the sharded factor also occurs in the other operand and the result (experts, as opposed to rows
-/// or columns of one matrix).
-static std::pair<double, bool> usedInPlace(const Problem &problem, const Mesh &mesh, const Plan &plan, int axis) {
-  double bytes = 0;
-  bool experts = false;
+namespace {
+
+/// What contractions of the step read of parameters that are sharded along an axis.
+struct UseOfShards {
+  double inPlace = 0;   // bytes, without a gather, by all of them
+  double gathered = 0;  // elements of the parameters that any of them reads gathered
+  bool experts = false; // the sharded factor also occurs in the other operand and the result, unlike rows or columns of one matrix
+};
+} // namespace
+
+static UseOfShards useOfShards(const Problem &problem, const Mesh &mesh, const Plan &plan, int axis) {
+  UseOfShards result;
+  std::vector<bool> sharded, seen(problem.tensors.size()); // as it lies; gathered
+  for (const Sharding &sharding : plan.tensors)
+    sharded.push_back(sharding.splits(axis));
   for (auto [op, factors] : llvm::zip(problem.ops, plan.ops)) {
-    if (op.forward || op.seldom ||
-        !llvm::any_of(op.rule.factors, [](const auto &f) { return f.reduction.has_value(); }))
+    if (op.forward || op.seldom)
+      continue;
+    for (auto [i, t] : llvm::enumerate(op.results))
+      sharded[t] = resultSharding(op, mesh, factors, i).splits(axis);
+    if (!llvm::any_of(op.rule.factors, [](const auto &f) { return f.reduction.has_value(); }))
       continue;
     for (auto [i, t] : llvm::enumerate(op.operands)) {
-      if (!problem.tensors[t].weight || !operandSharding(op, mesh, factors, i).splits(axis))
+      const Problem::Tensor &tensor = problem.tensors[t];
+      if (!tensor.weight)
         continue;
-      bytes += problem.tensors[t].bytes();
+      if (!operandSharding(op, mesh, factors, i).splits(axis)) {
+        if (sharded[t] && !seen[t])
+          result.gathered += tensor.bytes() / (double)tensor.elementBytes;
+        seen[t] = seen[t] || sharded[t];
+        continue;
+      }
+      result.inPlace += tensor.bytes();
       auto has = [axis = axis, &factors = factors](const ShardingRule::Dims &dims) {
         return llvm::any_of(dims, [&](const auto &list) {
           return llvm::any_of(list, [&](int f) { return llvm::is_contained(factors[f], axis); });
         });
       };
-      experts |= op.operands.size() == 2 && has(op.rule.operands[1 - i]) && has(op.rule.results[0]);
+      result.experts |= op.operands.size() == 2 && has(op.rule.operands[1 - i]) && has(op.rule.results[0]);
     }
   }
-  return {bytes, experts};
+  return result;
 }
 
 /// What the axis shards in most of the step's FLOPs; without FLOPs, of its operations. Empty: it shards nothing.
@@ -109,19 +128,20 @@ std::vector<std::string> planning::recognize(const Problem &problem, const Mesh 
   for (size_t a = 0; a < mesh.axes.size(); ++a) {
     if (mesh.axes[a].size == 1)
       continue;
-    double split[2] = {}, bytes[2] = {}; // of parameters and of optimizer state
+    double split[2] = {}, bytes[2] = {}, elements = 0; // of parameters and of optimizer state; of parameters
     for (auto [t, tensor] : llvm::enumerate(problem.tensors))
       if (tensor.role == Role::parameter || tensor.role == Role::moment) {
         int kind = tensor.role == Role::moment;
         bytes[kind] += tensor.bytes();
+        elements += kind == 0 ? tensor.bytes() / (double)tensor.elementBytes : 0;
         split[kind] += plan.tensors[t].splits(a) ? tensor.bytes() : 0;
       }
-    auto [inPlace, experts] = usedInPlace(problem, mesh, plan, a);
-    bool tensor = inPlace > much * bytes[0], batch = splitsBatch(problem, plan, batches, a) > much;
+    const UseOfShards use = useOfShards(problem, mesh, plan, a);
+    bool tensor = use.inPlace > much * bytes[0], batch = splitsBatch(problem, plan, batches, a) > much;
     if (tensor)
-      add(experts ? "expert" : "tensor");
+      add(use.experts ? "expert" : "tensor");
     const double parameters = bytes[0] > 0 ? split[0] / bytes[0] : 0, moments = bytes[1] > 0 ? split[1] / bytes[1] : 0;
-    if (!tensor && parameters > most)
+    if (tensor ? use.gathered > much * elements : parameters > most)
       add("ZeRO-3");
     else if (moments - (tensor ? parameters : 0) > most) // those of parameters that are sharded are not ZeRO's work
       add("ZeRO-1");

@@ -15,7 +15,7 @@ using namespace divisi::planning;
 
 namespace {
 
-/// The shares of the gradients' communication that searches take to be hidden, on every mesh and on the best ones
+/// The shares of the communication that may overlap (SearchSpace) that searches take to do so, on every mesh and on the best ones
 /// again: the prediction decides among the plans.
 constexpr double firstShare[] = {0.5}, moreShares[] = {0, 0.8}, allShares[] = {0.5, 0, 0.8};
 constexpr size_t refined = 2;    // meshes

@@ -16,8 +16,8 @@ struct Candidate {
   Prediction prediction;
   bool fits = true;      // in the memory of a device
   bool searched = false; // not by a strategy
-  double hidden = 0;     // of the searched ones: the share of the gradients' communication that was taken to overlap
-  double hideable = 0;   // and the seconds of all of the plan's communication of this kind
+  double hidden = 0;     // of the searched ones: the share of what may overlap (SearchSpace) that was taken to
+  double hideable = 0;   // and the seconds of all that may
   double searchCost = 0; // the pairwise cost that was minimized, seconds
   double bound = 0;      // and the certified lower bound on it, of all plans on this mesh; 0: not certified
   std::string boundMesh; // the mesh that the bound is for
@@ -61,7 +61,7 @@ constexpr double sameTime = 0.005;
 /// What plans a search need not find.
 struct PlanLimit {
   double seconds = std::numeric_limits<double>::infinity(); // slower ones
-  /// What a step takes at least, as a share of its pairwise cost. 0: by the share of the gradients' communication that overlaps,
+  /// What a step takes at least, as a share of its pairwise cost. 0: by the share that overlaps of the communication that may,
   /// which is mostly no longer than the computation beside it: an estimate, not a bound.
   double share = 0;
   double cost(double hidden) const { return seconds * (share > 0 ? 1 / share : 2 - hidden); }
@@ -86,7 +86,7 @@ struct PlannerOptions {
 };
 
 /// Plans a program's training step for a cluster. A search minimizes the pairwise cost within the memory, at several
-/// shares of hidden gradient communication; each plan is then predicted in full.
+/// shares of communication that overlaps; each plan is then predicted in full.
 class Planner {
 public:
   Planner(Problem problem, Cluster cluster);
@@ -156,7 +156,7 @@ private:
   std::vector<Candidate> otherBeginnings(const PlannerOptions &options, PlanLimit limit) const;
   /// The strategies with these pins, as if they had been searched.
   std::vector<Candidate> strategies(const dist::Mesh &mesh, const std::vector<Pin> &pins) const;
-  /// Searches the best meshes at more shares of hidden communication.
+  /// Searches the best meshes at more shares of communication that overlaps.
   void refine(const std::vector<Pin> &pins, std::vector<Candidate> &candidates) const;
 
   Groups step, rest; // of every step; of the evaluation and of some steps

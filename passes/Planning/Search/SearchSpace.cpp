@@ -46,8 +46,8 @@ struct SearchSpace::Impl {
   Tables tables;
   std::vector<int> rootOf;                        // by tensor: the first of those that are split alike
   std::map<int, llvm::SmallVector<int, 2>> alike; // by root: those tensors
-  PairwiseProblem whole;                          // with nothing hidden or laid
-  std::vector<bool> hideable;                     // by matrix: of gradients' reshards
+  PairwiseProblem whole;                          // without overlap, and with nothing laid
+  std::vector<bool> hideable;                     // by matrix: of communication that may overlap
   std::vector<int> looks;                         // by variable: a number that those have in common that may be tied
   std::map<int, int> arguments;                   // by root: the variable
 
@@ -212,12 +212,14 @@ private:
     readers[tensor].erase(std::unique(readers[tensor].begin(), readers[tensor].end()), readers[tensor].end());
     if (producer[tensor].first < 0) {
       for (const Reader &reader : readers[tensor])
-        edge(argument(tensor), argumentSlot(tensor), reader.variable, reader.slot, tensor, false, reader.repeats);
+        edge(argument(tensor), argumentSlot(tensor), reader.variable, reader.slot, tensor, t.weight && !reader.late,
+             reader.repeats);
       return;
     }
     auto [from, fromSlot] = producer[tensor];
     const GroupKinds::Facts &f = facts[tensor];
-    auto mayHide = [&, early = impl.groups.isEarly(tensor)](bool late) { return early && late; };
+    // Gradients are reduced beside the backward pass, and parameters gathered ahead of their use.
+    auto mayHide = [&, early = impl.groups.isEarly(tensor)](bool late) { return early && (late || t.weight); };
     if ((!f.shared && !f.persists) || isNumber(t)) {
       for (const Reader &reader : readers[tensor])
         edge(from, fromSlot, reader.variable, reader.slot, tensor, mayHide(reader.late), t.repeats);

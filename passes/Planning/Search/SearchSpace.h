@@ -21,11 +21,11 @@ public:
               const CostModel &costs, const std::map<int, dist::Sharding> &pins, const SearchSpace *known = nullptr);
   ~SearchSpace();
 
-  /// The problem of a search that takes this share of the gradients' communication to hide behind the backward part,
-  /// and lays arguments as `places` says (by tensor). Nothing if an argument cannot lie so. The capacity is for the
-  /// caller to set.
+  /// The problem of a search that takes this share of the communication of gradients and of gathered parameters, which may overlap
+  /// with the computation, to do so, and that lays arguments as `places` says (by tensor). Nothing if an argument cannot lie so.
+  /// The capacity is for the caller to set.
   std::optional<PairwiseProblem> pairwise(double hidden, const std::map<int, dist::Sharding> &places) const;
-  /// Microseconds of communication that may overlap with the backward pass, under a choice.
+  /// Microseconds of the communication that may overlap, under a choice.
   double hideable(const std::vector<int> &choice, const std::map<int, dist::Sharding> &places) const;
   /// Writes the decisions that a choice of that search stands for.
   void decide(const std::vector<int> &choice, const std::map<int, dist::Sharding> &places, Plan &plan) const;
