@@ -150,41 +150,55 @@ void StepPieces::cutForCall(const Piece &call) {
   }
 }
 
-/// One piece, unless a value is resharded between an operation of the item that makes it and one that reads it.
+/// By operation of an item: its piece. A piece ends where a collective is between an operation that makes a value and one
+/// that reads it; an operation runs in the first piece that needs it.
+std::map<int, int> StepPieces::numberPieces(const FusedProblem::Item &item, llvm::ArrayRef<int> ops) const {
+  std::map<int, int> number;
+  std::map<int, int> neededIn; // by operation: of the pieces that need it, the first
+  for (int op : ops) {
+    int &piece = number[op];
+    for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
+      if (auto producer = number.find(groups.maker[t]); producer != number.end() && producer->first != op)
+        piece = std::max(piece, producer->second + isSent(version));
+  }
+  for (int op : llvm::reverse(ops)) {
+    const bool stored = llvm::any_of(problem.ops[op].results, [&](int t) { return llvm::is_contained(item.writes, t); });
+    if (auto needed = neededIn.find(op); needed != neededIn.end() && !stored)
+      number[op] = std::max(number[op], needed->second);
+    for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
+      if (auto producer = number.find(groups.maker[t]); producer != number.end() && producer->first != op) {
+        const int piece = isSent(version) ? producer->second : number[op];
+        auto [it, fresh] = neededIn.try_emplace(producer->first, piece);
+        it->second = std::min(it->second, piece);
+      }
+  }
+  return number;
+}
+
+/// One piece, unless there is a collective between an operation of the item that makes a value and one that reads it.
 void StepPieces::addPieces(const FusedProblem::Item &item) {
-  std::map<int, int> number; // by operation: its piece
+  const llvm::SmallVector<int, 4> ops = neededOps(item);
+  const std::map<int, int> number = numberPieces(item, ops);
   std::vector<Piece> parts(1);
   auto part = [&](int piece) -> Piece & {
     if (piece >= (int)parts.size())
       parts.resize(piece + 1);
     return parts[piece];
   };
-  for (int op : neededOps(item)) {
-    int piece = 0;
-    llvm::SmallVector<int, 2> resharded, again;
-    for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op])) {
-      auto producer = number.find(groups.maker[t]);
-      if (producer == number.end()) {
-        if (written[all.produced[t]] && isSent(version) && llvm::is_contained(item.ops, groups.maker[t]))
-          again.push_back(version);
-        continue;
-      }
-      bool same = !isSent(version);
-      piece = std::max(piece, producer->second + !same);
-      if (!same)
-        resharded.push_back(t);
-    }
-    number[op] = piece;
+  for (int op : ops) {
+    const int piece = number.at(op);
     part(piece).ops.push_back(op);
-    for (int version : again)
-      addUnique(part(piece).reads, version);
     addWork(part(piece), item, op);
-    for (int t : resharded) {
-      addUnique(part(number.at(groups.maker[t])).writes, all.produced[t]);
-      written[all.produced[t]] = true;
-      for (auto [operand, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
-        if (operand == t)
-          addUnique(part(piece).reads, version);
+    for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op])) {
+      if (!isSent(version))
+        continue;
+      if (auto producer = number.find(groups.maker[t]); producer != number.end()) {
+        addUnique(part(producer->second).writes, all.produced[t]);
+        written[all.produced[t]] = true;
+        addUnique(part(piece).reads, version);
+      } else if (written[all.produced[t]] && llvm::is_contained(item.ops, groups.maker[t])) {
+        addUnique(part(piece).reads, version);
+      }
     }
   }
   if (item.epilogue && parts.size() == 1)

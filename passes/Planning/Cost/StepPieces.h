@@ -29,6 +29,7 @@ private:
   bool isElementwise(const Piece &piece) const;
   void addWork(Piece &piece, const FusedProblem::Item &item, int op) const;
   void addPiece(const FusedProblem::Item &item);
+  std::map<int, int> numberPieces(const FusedProblem::Item &item, llvm::ArrayRef<int> ops) const;
   void addPieces(const FusedProblem::Item &item);
   void moveUpdates();
   void addCopies();
