@@ -291,7 +291,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
   auto follow = [&](Mesh mesh, int zero, bool further = true) { // a search may begin with it
     if (further)
       ofStrategies.emplace_back(tasks.size(), mesh);
-    tasks.push_back([&, mesh, zero] { return strategy(mesh, options.pins, zero, /*evenIfWhole=*/!options.wider); });
+    tasks.push_back([&, mesh, zero] { return strategy(mesh, options.pins, zero, /*evenIfWhole=*/!options.wider || problem.ops.size() <= mostThorough); });
   };
   for (const Mesh &mesh : options.meshes) {
     const bool exchanged = hasNamesExchanged(mesh, options.meshes);

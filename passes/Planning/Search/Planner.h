@@ -70,7 +70,7 @@ struct PlanLimit {
 struct PlannerOptions {
   std::vector<dist::Mesh> meshes; // to search
   bool alone = true;              // consider one device, too
-  /// The meshes were enumerated: look at three axes and fewer devices, too, and not at strategies that shard nothing.
+  /// The meshes were enumerated: look at three axes and fewer devices, too, and, in large programs, not at strategies that shard nothing.
   bool wider = false;
   bool searches = true;           // else only strategies, and searches of meshes where these want padding
   bool everyMesh = false;         // of large programs, too, the strategies that fit on every mesh
