@@ -23,6 +23,8 @@ StepPieces::StepPieces(const Problem &problem, const Groups &groups, const Fused
                        const Plan &plan, const Expansion &expansion, const StepCollectives &collectives, bool exact)
     : end(problem.ops.size()), problem(problem), groups(groups), fused(fused), mesh(mesh), plan(plan), all(expansion),
       collectives(collectives), exact(exact), written(expansion.versions.size()), cutBefore(expansion.versions.size()) {
+  for (auto [v, version] : llvm::enumerate(all.versions)) // a source comes before what is made of it
+    sent.push_back(version.source >= 0 && (sent[version.source] || !collectives.of(v).empty()));
   for (const FusedProblem::Item &item : fused.items)
     exact ? addPiece(item) : addPieces(item);
   llvm::stable_sort(pieces, [](const Piece &a, const Piece &b) { return a.at < b.at; });
@@ -45,7 +47,7 @@ llvm::SmallVector<int, 4> StepPieces::neededOps(const FusedProblem::Item &item) 
       continue;
     ops.push_back(op);
     for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
-      if (!isSent(version) || !written[all.produced[t]])
+      if (!sent[version] || !written[all.produced[t]])
         wanted.insert(t);
   }
   std::reverse(ops.begin(), ops.end());
@@ -115,14 +117,6 @@ bool StepPieces::isElementwise(const Piece &piece) const {
   });
 }
 
-/// Whether a collective is among what makes a version of a value. Without one, it is cut out where it is read.
-bool StepPieces::isSent(int version) const {
-  for (; all.versions[version].source >= 0; version = all.versions[version].source)
-    if (!collectives.of(version).empty())
-      return true;
-  return false;
-}
-
 /// Whether a version is a shard of its source, which needs no collective.
 bool StepPieces::isCut(int version) const {
   return all.versions[version].source >= 0 && collectives.of(version).empty();
@@ -159,7 +153,7 @@ std::map<int, int> StepPieces::numberPieces(const FusedProblem::Item &item, llvm
     int &piece = number[op];
     for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
       if (auto producer = number.find(groups.maker[t]); producer != number.end() && producer->first != op)
-        piece = std::max(piece, producer->second + isSent(version));
+        piece = std::max(piece, producer->second + sent[version]);
   }
   for (int op : llvm::reverse(ops)) {
     const bool stored = llvm::any_of(problem.ops[op].results, [&](int t) { return llvm::is_contained(item.writes, t); });
@@ -167,7 +161,7 @@ std::map<int, int> StepPieces::numberPieces(const FusedProblem::Item &item, llvm
       number[op] = std::max(number[op], needed->second);
     for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
       if (auto producer = number.find(groups.maker[t]); producer != number.end() && producer->first != op) {
-        const int piece = isSent(version) ? producer->second : number[op];
+        const int piece = sent[version] ? producer->second : number[op];
         auto [it, fresh] = neededIn.try_emplace(producer->first, piece);
         it->second = std::min(it->second, piece);
       }
@@ -190,7 +184,7 @@ void StepPieces::addPieces(const FusedProblem::Item &item) {
     part(piece).ops.push_back(op);
     addWork(part(piece), item, op);
     for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op])) {
-      if (!isSent(version))
+      if (!sent[version])
         continue;
       if (auto producer = number.find(groups.maker[t]); producer != number.end()) {
         addUnique(part(producer->second).writes, all.produced[t]);
@@ -239,8 +233,9 @@ void StepPieces::addPieces(const FusedProblem::Item &item) {
     piece.home = *llvm::max_element(piece.ops);
     piece.at = last ? item.at : piece.home;
     piece.view = parts.size() > 1 && llvm::all_of(piece.ops, [&](int op) { return problem.ops[op].form == graph::Form::view; });
-    piece.batched = fused.forGpu && !item.call && !piece.view && groups.late[piece.home] &&
-                    (parts.size() == 1 ? item.elements : isElementwise(piece)) && !cutsOut(piece);
+    piece.batched = (parts.size() == 1 ? fused.batched(item, groups)
+                                       : fused.forGpu && !piece.view && groups.late[piece.home] && isElementwise(piece)) &&
+                    !cutsOut(piece);
     for (int v : piece.reads)
       piece.work.bytes += bytesOf(v);
     for (int v : piece.writes)

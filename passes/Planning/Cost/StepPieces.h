@@ -23,7 +23,6 @@ public:
 private:
   double bytesOf(int version) const { return planning::bytesOf(problem, mesh, all.versions[version]); }
   llvm::SmallVector<int, 4> neededOps(const FusedProblem::Item &item) const;
-  bool isSent(int version) const;
   bool isCut(int version) const;
   bool cutsOut(const Piece &piece) const;
   bool isElementwise(const Piece &piece) const;
@@ -43,6 +42,7 @@ private:
   const Expansion &all;
   const StepCollectives &collectives;
   const bool exact;
+  std::vector<bool> sent;      // by version: a collective is among what makes it; without one, it is cut out where it is read
   std::vector<bool> written;   // by version: in the middle of an item, to be resharded
   std::vector<bool> cutBefore; // by version: for a call
 };
