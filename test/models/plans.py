@@ -174,8 +174,9 @@ def slow_network_between(p):
         inside = p.plans(*flags, "--mesh", best["mesh"], *itertools.chain(*(["--pin", pin] for pin in pins)))[0] if torn else best
         yield "  no parameter is split across machines, unless that is faster", best["step_ms"] <= inside["step_ms"] * (1 + 1e-9), \
             f"{', '.join(torn)}: {inside['step_ms']:.4g} ms without" if torn else ""
-        idx = place_of(places, "idx")
-        yield "  the batch is split across them", bool(idx) and outside <= set(idx[0]), f"{idx}"
+        # Whole tokens are looked up no slower than sharded ones: those or the targets show it.
+        split = {name: place_of(places, name) for name in ("idx", "targets")}
+        yield "  the batch is split across them", any(place and outside <= set(place[0]) for place in split.values()), f"{split}"
     _, places = p.best_places(p.graph("gpt --layers 2 --hidden 8192 --heads 64 --vocab 512 --seq 512"), "--dim", "batch=64",
                               "--cluster", p.cluster(NVLINK, BETWEEN, device="h100"))
     # Of the two of a layer one is enough: that plan is 5 % faster by the model than one that splits both.

@@ -12,6 +12,11 @@
 
 #include <iostream>
 
+/// What jemalloc reads, if it is linked (tools/CMakeLists.txt): freed memory stays with the process, which lives for seconds.
+extern "C" {
+const char *malloc_conf = "dirty_decay_ms:-1";
+}
+
 /// Reports an error if output was lost, for example on a full disk.
 static int ended(int code) {
   std::cout.flush();

@@ -2,6 +2,7 @@
 
 #include "passes/Planning/Search/Elimination.h"
 #include "passes/Planning/Search/LocalMoves.h"
+#include "passes/Planning/Search/TreeMoves.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,8 +19,14 @@ constexpr int mostPrices = 40;
 constexpr size_t mostToBranch = 500;
 /// The fixed cost of a message, in units of the time for one matrix entry.
 constexpr double messageWork = 300;
-/// Rounds between two attempts to exclude strategies.
-constexpr int roundsToExclude = 5;
+/// Rounds between two plans that messages lead to: these are improved, and strategies excluded.
+constexpr int roundsToImprove = 10;
+/// Of such plans, as many are combined with the best one so far.
+constexpr size_t mostRecent = 3;
+/// How narrow the strategies are that are first added to those of plans (SearchStage), and the rounds that take as long as
+/// one elimination may.
+constexpr int firstNarrow = 8;
+constexpr double roundsPerElimination = 2;
 /// Rounds between two checks of the bound's progress, and the relative progress below which it has stalled.
 constexpr int roundsToStall = 10;
 constexpr double stall = 1e-6;
@@ -27,9 +34,6 @@ constexpr double stall = 1e-6;
 /// message passing, which finds less: then each price is solved by elimination. Small graphs are so only by the latter.
 constexpr double shareOfNarrow = 0.05;
 constexpr int roundsOfNarrow = 40;
-/// Rounds before the first attempt to eliminate all strategies that are left, if that is no more work than the rounds
-/// so far; each further attempt is after twice as many.
-constexpr int roundsToEliminate = 20;
 /// Rounds before anything else, if there is a limit.
 constexpr int roundsToLimit = 5;
 /// Elimination is given up when this share of its sums is left.
@@ -49,9 +53,20 @@ GraphPlan CappedSearch::planOf(std::vector<int> choice) const {
 /// Whether the plan is within the capacity; keeps the cheapest such plan.
 bool CappedSearch::take(const GraphPlan &plan) {
   bool fits = withinCapacity(plan.memory, capacity);
+  if (fits && options.others > 0)
+    taken.push_back(plan);
   if (fits && plan.cost < cheapest.cost)
     cheapest = plan;
   return fits;
+}
+
+std::vector<std::vector<int>> CappedSearch::others() const {
+  std::vector<std::vector<int>> result;
+  for (auto plan = taken.rbegin(); plan != taken.rend() && (int)result.size() < options.others; ++plan)
+    if (plan->cost <= cheapest.cost * (1 + options.gap) && plan->choice != cheapest.choice &&
+        std::find(result.begin(), result.end(), plan->choice) == result.end())
+      result.push_back(plan->choice);
+  return result;
 }
 
 void CappedSearch::offer(const std::vector<int> &choice) {
@@ -116,6 +131,46 @@ void CappedSearch::passMessages(double price) {
   workDone += workOfRound();
 }
 
+double CappedSearch::valueIn(const std::vector<int> &choice, double price) const {
+  return stage->graph().cost(choice) + price * stage->graph().memory(choice);
+}
+
+/// Minimises over these strategies, if there are any, a plan of the stage; returns a bound.
+double CappedSearch::eliminate(const std::optional<SearchStage::Narrowed> &narrowed, double price,
+                               std::vector<int> &choice) {
+  if (!narrowed)
+    return -infinity;
+  tablesLeft -= narrowed->order.work;
+  const double bound = stage->eliminate(*narrowed, price, valueIn(choice, price), choice);
+  noteBound(price, bound);
+  return bound;
+}
+
+/// Improves the plan that the messages have led to, and then combines it with the best one, those before, and the strategies
+/// of the lowest bounds. The cheaper the best plan, the more strategies are excluded.
+void CappedSearch::improvePlan(double price, Evaluation &state) {
+  std::vector<std::vector<int>> plans = {stage->messages.choice()};
+  improveByTrees(stage->graph(), plans[0], price);
+  state.recent.push_back(stage->expand(plans[0]));
+  take(planOf(state.recent.back()));
+  if (!state.found.empty())
+    plans.push_back(stage->contract(state.found));
+  for (size_t i = 0; i + 1 < state.recent.size(); ++i)
+    plans.push_back(stage->contract(state.recent[i]));
+  if (state.recent.size() > mostRecent)
+    state.recent.erase(state.recent.begin());
+  std::vector<int> choice = *std::min_element(plans.begin(), plans.end(), [&](const auto &a, const auto &b) {
+    return valueIn(a, price) < valueIn(b, price);
+  });
+  const double most = std::min(tablesLeft, roundsPerElimination * workOfRound());
+  const auto narrowed = stage->narrowed(state.narrowness, valueIn(choice, price), plans, most);
+  state.narrowness = narrowed ? state.narrowness / 2 : std::min(state.narrowness + 2, SearchStage::mostNarrow);
+  state.lower = std::max(state.lower, eliminate(narrowed, price, choice));
+  state.least = valueIn(choice, price);
+  state.found = stage->expand(choice);
+  take(planOf(state.found));
+}
+
 /// A plan of low cost + price x memory; updates the lower bound. With `exact` it is the minimum, if elimination is
 /// feasible.
 GraphPlan CappedSearch::evaluate(double price, bool exact) {
@@ -124,69 +179,43 @@ GraphPlan CappedSearch::evaluate(double price, bool exact) {
     noteBound(price, eliminateAll(base, price, *narrow, choice));
     return planOf(std::move(choice));
   }
-  double lower = -infinity, last = price == passedPrice ? passedBound : -infinity, least = infinity;
-  std::vector<int> found; // value `least`; of the stage until it changes, then of the whole graph
-  bool inStage = false;
-  int nextAttempt = roundsToEliminate;
-  auto leaveStage = [&] {
-    if (std::exchange(inStage, false))
-      found = stage->expand(found);
+  Evaluation state;
+  state.narrowness = firstNarrow;
+  double last = price == passedPrice ? passedBound : -infinity;
+  auto isClose = [&] {
+    const double left = state.least - state.lower;
+    return done() ||
+           (state.least < infinity && left <= std::max(1e-9, 0.1 * options.gap) * std::abs(state.least));
   };
   for (int round = 1; round <= options.rounds; ++round) {
-    if (round % roundsToExclude == 1 && round > 1) {
-      leaveStage();
-      if (roomy) { // the cheaper the best plan, the more is excluded
-        std::vector<int> choice = found;
-        improve(base, choice, price, infinity, /*pairs=*/false);
-        take(planOf(std::move(choice)));
-      }
-      exclude(price);
-    }
-    TreeReweighted &messages = stage->messages;
+    if (round % roundsToImprove == 1 && round > 1)
+      exclude(price); // before a round, on which the bounds of strategies depend
     passMessages(price);
-    if (round == 1 || messages.value() < least) {
-      least = messages.value();
-      found = messages.choice();
-      inStage = true;
-    }
-    lower = std::max(lower, messages.bound());
-    noteBound(price, lower);
-    double left = least - lower, scale = std::abs(least);
-    if (left <= std::max(1e-9, 0.1 * options.gap) * scale || done())
+    state.lower = std::max(state.lower, stage->messages.bound());
+    noteBound(price, state.lower);
+    if (isClose())
       break;
-    if (round % roundsToStall == 0) {
-      const double progress = lower - last; // (a price is worth more rounds than this pace suggests)
-      if (progress < std::max(stall, 0.01 * options.gap) * std::abs(lower) ||
-          (roomy && progress * options.rounds < left * roundsToStall))
+    if (round % roundsToImprove == 0 || round == options.rounds) {
+      improvePlan(price, state);
+      if (isClose())
         break;
-      last = lower;
     }
-    if (roomy && round == nextAttempt && tablesLeft > 0) {
-      nextAttempt *= 2;
-      std::vector<int> choice = inStage ? found : stage->contract(found);
-      improve(stage->graph(), choice, price, infinity, /*pairs=*/false);
-      const double value = stage->graph().cost(choice) + price * stage->graph().memory(choice);
-      const double most = std::min(tablesLeft, round * workOfRound());
-      if (const double bound = stage->eliminate(price, value, most, tablesLeft, choice, /*all=*/true);
-          bound > -infinity) {
-        noteBound(price, bound);
-        return planOf(stage->expand(choice));
-      }
+    if (round % roundsToStall == 0) {
+      const double progress = state.lower - last; // (a price is worth more rounds than this pace suggests)
+      if (progress < std::max(stall, 0.01 * options.gap) * std::abs(state.lower) ||
+          (roomy && progress * options.rounds < (state.least - state.lower) * roundsToStall))
+        break;
+      last = state.lower;
     }
   }
   passedPrice = price;
-  passedBound = lower;
-  leaveStage();
-  GraphPlan plan = planOf(std::move(found));
-  auto valueOf = [&](const GraphPlan &p) { return p.cost + price * p.memory; };
-  std::vector<int> choice = stage->contract(plan.choice);
+  passedBound = state.lower;
+  std::vector<int> choice = state.found.empty() ? stage->messages.choice() : stage->contract(state.found);
   improve(stage->graph(), choice, price, infinity, /*pairs=*/exact);
-  double value = stage->graph().cost(choice) + price * stage->graph().memory(choice);
-  if (exact && value - lower > 1e-9 * std::abs(value))
-    noteBound(price, std::max(lower, stage->eliminate(price, value, std::min(tablesLeft, options.tables / 4),
-                                                      tablesLeft, choice, /*all=*/false)));
-  GraphPlan improved = planOf(stage->expand(choice));
-  return valueOf(improved) < valueOf(plan) ? improved : plan;
+  const double value = valueIn(choice, price);
+  if (exact && value - state.lower > 1e-9 * std::abs(value))
+    eliminate(stage->leastNarrowed(value, {choice}, std::min(tablesLeft, options.tables / 4)), price, choice);
+  return planOf(stage->expand(choice));
 }
 
 void CappedSearch::cross(bool exact) {
@@ -211,6 +240,9 @@ void CappedSearch::polish() {
   if (cheapest.cost == infinity)
     return;
   std::vector<int> choice = cheapest.choice;
+  improveByTrees(base, choice, boundPrice);
+  take(planOf(std::move(choice)));
+  choice = cheapest.choice;
   improve(base, choice, 0, capacity, /*pairs=*/true);
   take(planOf(choice));
 }

@@ -24,6 +24,8 @@ public:
   void run();
 
   const GraphPlan &best() const { return cheapest; }
+  /// Other plans within the capacity whose cost is within the gap of the best one's: the last ones that were found.
+  std::vector<std::vector<int>> others() const;
   /// A lower bound on the cost of every plan within the capacity, in microseconds.
   double bound() const { return std::min(lowerBound, cheapest.cost); }
   /// Whether every plan costs more than the limit: there may be no best plan then.
@@ -42,7 +44,16 @@ private:
   void noteBound(double price, double value);
   bool done() const;
   double workOfRound() const;
+  double valueIn(const std::vector<int> &choice, double price) const;
+  double eliminate(const std::optional<SearchStage::Narrowed> &narrowed, double price, std::vector<int> &choice);
   void exclude(double price);
+  struct Evaluation { // at one price
+    double lower = -std::numeric_limits<double>::infinity(), least = std::numeric_limits<double>::infinity();
+    std::vector<int> found;               // value `least`, of the whole graph
+    std::vector<std::vector<int>> recent; // plans that messages led to lately, likewise
+    int narrowness = 0;                   // of the next elimination (SearchStage)
+  };
+  void improvePlan(double price, Evaluation &state);
   GraphPlan evaluate(double price, bool exact);
   void cross(bool exact);
   void polish();
@@ -56,6 +67,7 @@ private:
   double tablesLeft;                      // sums that elimination may still compute
   std::unique_ptr<SearchStage> stage;
   GraphPlan cheapest; // within the capacity
+  std::vector<GraphPlan> taken; // within the capacity, if others are wanted
   std::optional<GraphPlan> under, over;
   double lowerBound = -std::numeric_limits<double>::infinity(), boundPrice = 0;
   double passedPrice = -1, passedBound = 0; // of the last messages: further ones at this price begin with this bound

@@ -57,14 +57,15 @@ struct UseOfShards {
 
 static UseOfShards useOfShards(const Problem &problem, const Mesh &mesh, const Plan &plan, int axis) {
   UseOfShards result;
-  std::vector<bool> sharded, seen(problem.tensors.size()); // as it lies; gathered
+  std::vector<bool> sharded, seen(problem.tensors.size()); // of parameters: as it lies; gathered
   for (const Sharding &sharding : plan.tensors)
     sharded.push_back(sharding.splits(axis));
   for (auto [op, factors] : llvm::zip(problem.ops, plan.ops)) {
     if (op.forward || op.seldom)
       continue;
     for (auto [i, t] : llvm::enumerate(op.results))
-      sharded[t] = resultSharding(op, mesh, factors, i).splits(axis);
+      if (problem.tensors[t].weight)
+        sharded[t] = resultSharding(op, mesh, factors, i).splits(axis);
     if (!llvm::any_of(op.rule.factors, [](const auto &f) { return f.reduction.has_value(); }))
       continue;
     for (auto [i, t] : llvm::enumerate(op.operands)) {

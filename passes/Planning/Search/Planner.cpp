@@ -19,6 +19,7 @@ namespace {
 /// again: the prediction decides among the plans.
 constexpr double firstShare[] = {0.5}, moreShares[] = {0, 0.8}, allShares[] = {0.5, 0, 0.8};
 constexpr size_t refined = 2;    // meshes
+constexpr int refinedOthers = 3; // of each search of these, as many plans of about the same cost are predicted, too
 constexpr double nearBest = 0.05; // of meshes that are refined, or split further: how much slower than the best plan
 constexpr double farFromKnown = 0.1; // how much slower than a known plan those are that are not refined at all
 /// Plans from other beginnings are taken only if they are faster by these shares: below them, what the search found is
@@ -27,7 +28,7 @@ constexpr double clearlyByHand = 0.002, clearlyBySearch = 0.01;
 /// How often a search is repeated with less memory, where the prediction needs more than the search believed.
 constexpr int mostAttempts = 5;
 /// The first look at the meshes of a large program, or at three axes: a gap and sums of elimination (SolveOptions).
-constexpr double coarseGap = 4e-3, coarseTables = 2e7;
+constexpr double coarseGap = 1e-2, coarseTables = 2e7;
 /// Three axes are tried where a step waits for at least this share of its time.
 constexpr double leastWaited = 0.01;
 
@@ -81,6 +82,7 @@ SolveOptions coarse() {
   SolveOptions effort = uncertified();
   effort.gap = coarseGap;
   effort.tables = coarseTables;
+  effort.untie = false;
   return effort;
 }
 
@@ -202,16 +204,23 @@ std::vector<Candidate> Planner::search(const Spaces &spaces, const Mesh &mesh, c
       Solution solution = solve(*pairwise, effort);
       if (solution.overLimit)
         break;
-      Plan plan = unsplit(problem);
-      space->decide(solution.choice, places, plan);
-      Candidate found = price(cluster, mesh, std::move(plan), "auto " + nameOf(mesh));
-      found.searched = true;
-      found.hidden = hidden;
-      found.hideable = space->hideable(solution.choice, places) * 1e-6;
-      found.searchCost = solution.cost * 1e-6;
-      found.bound = effort.certify && std::isfinite(solution.bound) ? solution.bound * 1e-6 : 0;
+      auto candidateOf = [&](const std::vector<int> &choice) {
+        Plan plan = unsplit(problem);
+        space->decide(choice, places, plan);
+        Candidate found = price(cluster, mesh, std::move(plan), "auto " + nameOf(mesh));
+        found.searched = true;
+        found.hidden = hidden;
+        found.hideable = space->hideable(choice, places) * 1e-6;
+        found.searchCost = costOf(*pairwise, choice) * 1e-6;
+        found.bound = effort.certify && std::isfinite(solution.bound) ? solution.bound * 1e-6 : 0;
+        return found;
+      };
+      Candidate found = candidateOf(solution.choice);
       unforeseen = std::max(unforeseen, found.prediction.memory.total() - solution.memory);
       settled = found.fits || solution.infeasible || unforeseen >= memory;
+      for (const std::vector<int> &choice : solution.others)
+        if (Candidate other = candidateOf(choice); isBetter(other, found) && !isTie(other, found))
+          found = std::move(other);
       if (!best || isBetter(found, *best))
         best = std::move(found);
     }
@@ -409,6 +418,8 @@ void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candi
   for (const Candidate *candidate : searched)
     meshes.push_back(candidate->mesh);
   const Spaces spaces = spacesOf(meshes);
+  SolveOptions effort = firstEffort();
+  effort.others = refinedOthers;
   for (const Candidate *candidate : searched)
     for (double share : moreShares) {
       const double dearer = candidate->hideable * (candidate->hidden - share); // with less overlap no plan costs less
@@ -416,7 +427,7 @@ void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candi
         continue;
       tasks.push_back([&, candidate, share] {
         auto places = llvm::cantFail(placesOf(problem, candidate->mesh, pins)); // (which held there before)
-        return search(spaces, candidate->mesh, places, share, uncertified());
+        return search(spaces, candidate->mesh, places, share, effort);
       });
     }
   for (Candidate &other : inParallel(tasks))
@@ -426,8 +437,10 @@ void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candi
 
 void Planner::certify(const std::vector<Pin> &pins, Candidate &candidate) const {
   auto places = llvm::cantFail(placesOf(problem, candidate.mesh, pins)); // (which held there before)
+  SolveOptions effort;
+  effort.others = refinedOthers;
   Candidate found =
-      std::move(search(spacesOf(candidate.mesh), candidate.mesh, places, candidate.hidden, SolveOptions()).front());
+      std::move(search(spacesOf(candidate.mesh), candidate.mesh, places, candidate.hidden, effort).front());
   if (isBetter(candidate, found)) {
     candidate.searchCost = std::min(candidate.searchCost, found.searchCost);
     candidate.bound = found.bound;

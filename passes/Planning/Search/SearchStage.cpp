@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 using namespace divisi::planning;
 
@@ -13,8 +12,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 /// A new stage is made if it has at most this share of the entries.
 constexpr double worthRebuilding = 0.8;
-/// The number of successively smaller sets of strategies that one elimination tries.
-constexpr int mostWidths = 12;
+/// What a step of narrowing leaves of the width.
 constexpr double narrowing = 0.6;
 /// Numbers that one elimination may store (8 bytes each).
 constexpr double mostStorage = 5e7;
@@ -72,51 +70,56 @@ std::unique_ptr<SearchStage> SearchStage::without(double limit,
   return next;
 }
 
-double SearchStage::eliminate(double price, double upper, double mostWork, double &workLeft, std::vector<int> &choice,
-                              bool all) const {
-  const Graph &graph = reduction.graph;
-  if (graph.variables.empty())
-    return upper;
-  double least = infinity; // of the forward pass; reduced costs are relative to it
-  for (int s = 0; s < graph.variables[0].size(); ++s)
+/// Of all plans, by the last round's forward pass, to which reduced costs are relative.
+double SearchStage::leastBound() const {
+  if (graph().variables.empty())
+    return messages.bound();
+  double least = infinity;
+  for (int s = 0; s < graph().variables[0].size(); ++s)
     least = std::min(least, messages.boundWith(0, s));
-  const double widest = upper - least + 1e-9 * std::abs(upper);
-  double width = 0;
-  std::optional<EliminationOrder> order;
-  std::vector<std::vector<int>> kept;
-  auto narrow = [&](int attempt) {
-    double trial = widest * std::pow(narrowing, attempt);
-    std::vector<std::vector<int>> list(graph.variables.size());
-    std::vector<int> sizes;
-    for (int v = 0; v < static_cast<int>(list.size()); ++v) {
-      for (int s = 0; s < graph.variables[v].size(); ++s)
-        if (messages.boundWith(v, s) <= least + trial || s == choice[v])
-          list[v].push_back(s);
-      sizes.push_back(static_cast<int>(list[v].size()));
-    }
-    EliminationOrder trialOrder = EliminationOrder::best(graph, sizes, mostWork);
-    if (trialOrder.work > mostWork || trialOrder.storage > mostStorage)
-      return false;
-    order = std::move(trialOrder);
-    width = trial;
-    kept = std::move(list);
-    return true;
-  };
-  // Finds the largest possible set by bisection.
-  for (int first = 0, last = all ? 1 : mostWidths; first < last;) {
-    int middle = (first + last) / 2;
-    if (narrow(middle))
+  return least;
+}
+
+std::optional<SearchStage::Narrowed> SearchStage::narrowed(int narrowness, double upper,
+                                                           const std::vector<std::vector<int>> &plans,
+                                                           double mostWork) const {
+  const double least = leastBound();
+  const double width = (upper - least + 1e-9 * std::abs(upper)) * std::pow(narrowing, narrowness);
+  std::vector<std::vector<int>> kept(graph().variables.size());
+  std::vector<int> sizes;
+  for (int v = 0; v < static_cast<int>(kept.size()); ++v) {
+    for (int s = 0; s < graph().variables[v].size(); ++s)
+      if (messages.boundWith(v, s) <= least + width ||
+          std::any_of(plans.begin(), plans.end(), [&](const std::vector<int> &plan) { return plan[v] == s; }))
+        kept[v].push_back(s);
+    sizes.push_back(static_cast<int>(kept[v].size()));
+  }
+  EliminationOrder order = EliminationOrder::best(graph(), sizes, mostWork);
+  if (order.work > mostWork || order.storage > mostStorage)
+    return std::nullopt;
+  return Narrowed{std::move(kept), width, std::move(order)};
+}
+
+std::optional<SearchStage::Narrowed> SearchStage::leastNarrowed(double upper,
+                                                                const std::vector<std::vector<int>> &plans,
+                                                                double mostWork) const {
+  std::optional<Narrowed> result;
+  for (int first = 0, last = mostNarrow; first < last;) { // by bisection
+    const int middle = (first + last) / 2;
+    if (auto found = narrowed(middle, upper, plans, mostWork)) {
+      result = std::move(found);
       last = middle;
-    else
+    } else
       first = middle + 1;
   }
-  if (kept.empty())
-    return -infinity;
-  workLeft -= order->work;
-  ReducedGraph left = restrict(graph, kept);
+  return result;
+}
+
+double SearchStage::eliminate(const Narrowed &narrowed, double price, double upper, std::vector<int> &choice) const {
+  ReducedGraph left = restrict(graph(), narrowed.kept);
   std::vector<int> found;
-  double value = eliminateAll(left.graph, price, order->in(left), found);
+  const double value = eliminateAll(left.graph, price, narrowed.order.in(left), found);
   if (value < upper)
     choice = left.expand(found);
-  return std::min({upper, value, least + width});
+  return std::min({upper, value, leastBound() + narrowed.width});
 }

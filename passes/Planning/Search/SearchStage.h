@@ -1,7 +1,9 @@
 #pragma once
+#include "passes/Planning/Search/EliminationOrder.h"
 #include "passes/Planning/Search/TreeReweighted.h"
 
 #include <memory>
+#include <optional>
 
 namespace divisi::planning {
 
@@ -20,14 +22,29 @@ public:
   /// with the strategies of these plans (of the whole graph). Null if too few strategies are excluded.
   std::unique_ptr<SearchStage> without(double limit, const std::vector<const std::vector<int> *> &plans) const;
 
-  /// Minimises cost + price x memory exactly over the strategies that the last round's bound (at this price) does not
-  /// exclude, given a plan of value `upper`. If that takes more than `mostWork` sums, over as many strategies as these
-  /// allow, or with `all` not at all. Improves the plan, subtracts the sums from `workLeft`, and returns a bound: plans
-  /// with other strategies cost more.
-  double eliminate(double price, double upper, double mostWork, double &workLeft, std::vector<int> &choice,
-                   bool all) const;
+  /// Strategies of every variable, and an order in which to eliminate the variables.
+  struct Narrowed {
+    std::vector<std::vector<int>> kept;
+    double width; // plans with other strategies cost at least so much more than the last round's bound
+    EliminationOrder order;
+  };
+  /// How narrow the strategies are: 0 keeps all with which a plan may be cheaper than `upper`, each further step fewer.
+  static constexpr int mostNarrow = 12;
+  /// The strategies of some plans of this stage, and those that the last round's bound allows; nothing if it takes more than
+  /// `mostWork` sums to eliminate the variables.
+  std::optional<Narrowed> narrowed(int narrowness, double upper, const std::vector<std::vector<int>> &plans,
+                                   double mostWork) const;
+  /// As many strategies as that work allows.
+  std::optional<Narrowed> leastNarrowed(double upper, const std::vector<std::vector<int>> &plans, double mostWork) const;
+
+  /// Minimises cost + price x memory (the last round's) exactly over these strategies, given a plan of value `upper`, which
+  /// it improves. Returns a bound on the values of all plans of this stage. (Over the strategies of several plans: fusion
+  /// moves, V. Lempitsky, C. Rother, S. Roth, A. Blake, PAMI 2010.)
+  double eliminate(const Narrowed &narrowed, double price, double upper, std::vector<int> &choice) const;
 
 private:
+  double leastBound() const;
+
   ReducedGraph reduction;
 
 public:

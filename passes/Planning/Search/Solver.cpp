@@ -3,6 +3,7 @@
 #include "passes/Planning/Search/CappedSearch.h"
 #include "passes/Planning/Search/Enumeration.h"
 #include "passes/Planning/Search/FoldedGraph.h"
+#include "passes/Planning/Search/LocalMoves.h"
 
 #include <algorithm>
 #include <map>
@@ -16,6 +17,8 @@ namespace {
 
 /// Branch and bound of the tied problem: its optimum is only a first plan.
 constexpr double mostTiedBranches = 5e5;
+/// Where the bound is wanted, the whole problem is solved at once if the tied one has more than this share of its entries.
+constexpr double mostTied = 0.7;
 /// Rounds on the tied graph, from whose messages the whole graph starts.
 constexpr int roundsToSpread = 40;
 
@@ -103,14 +106,28 @@ private:
   void search() {
     Graph raw = rawGraph(problem);
     solution.bound = plainBound(problem);
+    std::optional<ReducedGraph> whole;
+    auto reduceWhole = [&] { whole = restrict(raw, allStrategies(raw)); };
+    if (options.certify)
+      reduceWhole();
     std::optional<Tied> tied;
     if (options.tied)
-      tied = searchTied(raw);
-    if (solution.overLimit || (tied && solution.fits && !options.certify))
+      tied = searchTied(raw, whole ? mostTied * whole->graph.entries() : std::numeric_limits<double>::infinity());
+    if (solution.overLimit)
       return;
-    ReducedGraph whole = restrict(raw, allStrategies(raw));
-    FoldedGraph folded = fold(whole.graph);
-    const std::vector<int> variable = variablesOf(whole, folded);
+    const bool enough = tied && solution.fits && !options.certify;
+    if (enough && !options.untie)
+      return;
+    if (!whole)
+      reduceWhole();
+    if (enough) {
+      std::vector<int> choice = contract(solution.choice, whole->variable, whole->graph);
+      improve(whole->graph, choice, /*price=*/0, problem.capacity, /*pairs=*/true);
+      take(whole->expand(choice));
+      return;
+    }
+    FoldedGraph folded = fold(whole->graph);
+    const std::vector<int> variable = variablesOf(*whole, folded);
     CappedSearch search(folded.graph(), problem.capacity, options);
     if (tied) {
       for (const std::vector<int> &line : tied->lines)
@@ -125,7 +142,9 @@ private:
       solution.overLimit = true;
       return;
     }
-    take(whole.expand(folded.expand(search.best().choice)));
+    take(whole->expand(folded.expand(search.best().choice)));
+    for (const std::vector<int> &other : search.others())
+      solution.others.push_back(whole->expand(folded.expand(other)));
     solution.bound = std::max(solution.bound, search.bound());
     solution.price = search.price();
     solution.rounds += search.rounds();
@@ -149,8 +168,9 @@ private:
     return result;
   }
 
-  /// Solves the tied problem and keeps its plan. Null if no variables can be tied, or no tied plan fits or is wanted.
-  std::optional<Tied> searchTied(const Graph &raw) {
+  /// Solves the tied problem and keeps its plan. Null if no variables can be tied, if its matrices have more than
+  /// `mostEntries`, or if no tied plan fits or is wanted.
+  std::optional<Tied> searchTied(const Graph &raw, double mostEntries) {
     std::vector<int> leader = leadersByKind(problem);
     bool led = false;
     for (int v = 0; v < static_cast<int>(leader.size()); ++v)
@@ -158,6 +178,8 @@ private:
     if (!led)
       return std::nullopt;
     ReducedGraph tied = reduce(raw, leader, allStrategies(raw));
+    if (tied.graph.entries() > mostEntries)
+      return std::nullopt;
     SolveOptions first = options;
     first.branches = std::min(first.branches, mostTiedBranches);
     FoldedGraph folded = fold(tied.graph);
@@ -173,6 +195,8 @@ private:
       if (line)
         lines.push_back(tied.expand(folded.expand(line->choice)));
     take(tied.expand(folded.expand(smaller.best().choice)));
+    for (const std::vector<int> &other : smaller.others())
+      solution.others.push_back(tied.expand(folded.expand(other)));
     return Tied{variablesOf(tied, folded), folded.graph(), smaller.price(), std::move(lines)};
   }
 

@@ -12,11 +12,14 @@ struct SolveOptions {
   bool exhaustSmall = true; // enumerate all plans of tiny problems
   bool tied = true;         // tie variables of one kind in a first plan
   bool certify = true;      // after a tied plan: also search and bound the whole problem
+  bool untie = true;        // improve a tied plan by moves of single variables and pairs
+  int others = 0;           // how many other plans are wanted that cost hardly more
   double limit = std::numeric_limits<double>::infinity(); // microseconds: plans that cost more are not wanted
 };
 
 struct Solution {
   std::vector<int> choice;
+  std::vector<std::vector<int>> others; // within the capacity, and as far above the bound as the choice may be
   double cost = 0, memory = 0; // of the choice: microseconds, bytes
   double bound = 0;            // lower bound on the cost of plans within the capacity; infinity if there is none
   bool fits = false;           // the choice is within the capacity

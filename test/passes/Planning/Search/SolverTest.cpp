@@ -67,6 +67,49 @@ bool check(const PairwiseProblem &problem, const Solution &solution, double opti
   return solution.cost <= optimum + slack;
 }
 
+/// Other plans are asked for where nothing may be enumerated or eliminated at once: they differ, fit, and cost hardly more.
+TEST(SolverTest, OtherPlansAreDifferentAndClose) {
+  size_t found = 0;
+  for (int seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    PairwiseProblem problem;
+    problem.matrices.push_back({4, 4, {}});
+    for (int i = 0; i < 16; ++i)
+      problem.matrices[0].entries.push_back(random.upTo(3));
+    constexpr int width = 12;
+    for (int v = 0; v < width * width; ++v) {
+      PairwiseProblem::Variable &variable = problem.variables.emplace_back();
+      for (int s = 0; s < 4; ++s) {
+        variable.cost.push_back(10 + random.upTo(3));
+        variable.memory.push_back(random.upTo(10));
+      }
+      if (v % width)
+        problem.edges.push_back({v - 1, v, 0});
+      if (v >= width)
+        problem.edges.push_back({v - width, v, 0});
+    }
+    problem.capacity = memoryRange(problem).second * 0.6;
+    SolveOptions options;
+    options.gap = 0.01;
+    options.others = 3;
+    options.tables = 1e5;
+    const Solution solution = solve(problem, options);
+    ASSERT_TRUE(solution.fits);
+    EXPECT_LE(solution.others.size(), 3u);
+    found += solution.others.size();
+    std::vector<std::vector<int>> all = solution.others;
+    all.push_back(solution.choice);
+    for (const std::vector<int> &plan : all) {
+      EXPECT_EQ(std::count(all.begin(), all.end(), plan), 1);
+      EXPECT_LE(memoryOf(problem, plan), problem.capacity * (1 + 1e-12));
+      EXPECT_LE(costOf(problem, plan), solution.cost * (1 + options.gap) + 1e-9);
+    }
+    EXPECT_TRUE(solve(problem, SolveOptions()).others.empty());
+  }
+  EXPECT_GT(found, 0u);
+}
+
 /// Ten shapes, many seeds. The capacity is `share` of the way from the least memory to the most (unlimited if above 1).
 void checkRandom(const SolveOptions &options, int seeds, double share, bool optimal = true) {
   int wrong = 0;
