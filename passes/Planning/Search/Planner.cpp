@@ -19,7 +19,7 @@ namespace {
 /// again: the prediction decides among the plans.
 constexpr double firstShare[] = {0.5}, moreShares[] = {0, 0.8}, allShares[] = {0.5, 0, 0.8};
 constexpr size_t refined = 2;    // meshes
-constexpr int refinedOthers = 3; // of each search of these, as many plans of about the same cost are predicted, too
+constexpr int refinedOthers = 2; // of each search of these, as many plans of about the same cost are predicted, too
 constexpr double nearBest = 0.05; // of meshes that are refined, or split further: how much slower than the best plan
 constexpr double farFromKnown = 0.1; // how much slower than a known plan those are that are not refined at all
 /// Plans from other beginnings are taken only if they are faster by these shares: below them, what the search found is
@@ -82,7 +82,6 @@ SolveOptions coarse() {
   SolveOptions effort = uncertified();
   effort.gap = coarseGap;
   effort.tables = coarseTables;
-  effort.untie = false;
   return effort;
 }
 
@@ -211,7 +210,7 @@ std::vector<Candidate> Planner::search(const Spaces &spaces, const Mesh &mesh, c
         found.searched = true;
         found.hidden = hidden;
         found.hideable = space->hideable(choice, places) * 1e-6;
-        found.searchCost = costOf(*pairwise, choice) * 1e-6;
+        found.searchCost = solution.cost * 1e-6;
         found.bound = effort.certify && std::isfinite(solution.bound) ? solution.bound * 1e-6 : 0;
         return found;
       };

@@ -3,7 +3,6 @@
 #include "passes/Planning/Search/CappedSearch.h"
 #include "passes/Planning/Search/Enumeration.h"
 #include "passes/Planning/Search/FoldedGraph.h"
-#include "passes/Planning/Search/LocalMoves.h"
 
 #include <algorithm>
 #include <map>
@@ -113,19 +112,10 @@ private:
     std::optional<Tied> tied;
     if (options.tied)
       tied = searchTied(raw, whole ? mostTied * whole->graph.entries() : std::numeric_limits<double>::infinity());
-    if (solution.overLimit)
-      return;
-    const bool enough = tied && solution.fits && !options.certify;
-    if (enough && !options.untie)
+    if (solution.overLimit || (tied && solution.fits && !options.certify))
       return;
     if (!whole)
       reduceWhole();
-    if (enough) {
-      std::vector<int> choice = contract(solution.choice, whole->variable, whole->graph);
-      improve(whole->graph, choice, /*price=*/0, problem.capacity, /*pairs=*/true);
-      take(whole->expand(choice));
-      return;
-    }
     FoldedGraph folded = fold(whole->graph);
     const std::vector<int> variable = variablesOf(*whole, folded);
     CappedSearch search(folded.graph(), problem.capacity, options);

@@ -12,7 +12,6 @@ struct SolveOptions {
   bool exhaustSmall = true; // enumerate all plans of tiny problems
   bool tied = true;         // tie variables of one kind in a first plan
   bool certify = true;      // after a tied plan: also search and bound the whole problem
-  bool untie = true;        // improve a tied plan by moves of single variables and pairs
   int others = 0;           // how many other plans are wanted that cost hardly more
   double limit = std::numeric_limits<double>::infinity(); // microseconds: plans that cost more are not wanted
 };
