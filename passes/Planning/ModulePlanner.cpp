@@ -212,7 +212,7 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
   // The lower bound of the best searched plan, on the whole problem; of a large program if nothing else is faster.
   auto searched = llvm::find_if(result, [](const ModuleCandidate &candidate) { return candidate.searched; });
   if (options.thorough && searched != result.end() && searched->preparation.pads.empty() &&
-      (planner->problem.ops.size() <= mostThorough || isTie(*searched, result[0]))) {
+      (planner->problem.ops.size() <= mostThorough || searched == result.begin() || isTie(*searched, result[0]))) {
     planner->certify(options.pins, *searched);
     llvm::stable_sort(result, isBetter);
   }

@@ -12,7 +12,7 @@
 
 #include <iostream>
 
-/// What jemalloc reads, if it is linked (tools/CMakeLists.txt): freed memory stays with the process, which lives for seconds.
+/// What jemalloc reads, if it is linked (tools/CMakeLists.txt): freed memory stays with the process, which plans for seconds.
 extern "C" {
 const char *malloc_conf = "dirty_decay_ms:-1";
 }

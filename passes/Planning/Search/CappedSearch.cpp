@@ -27,6 +27,8 @@ constexpr size_t mostRecent = 3;
 /// one elimination may.
 constexpr int firstNarrow = 8;
 constexpr double roundsPerElimination = 2;
+/// The share of all sums that is left to exact elimination.
+constexpr double tablesForExact = 0.5;
 /// Rounds between two checks of the bound's progress, and the relative progress below which it has stalled.
 constexpr int roundsToStall = 10;
 constexpr double stall = 1e-6;
@@ -155,6 +157,11 @@ void CappedSearch::improvePlan(double price, Evaluation &state) {
   take(planOf(state.recent.back()));
   if (!state.found.empty())
     plans.push_back(stage->contract(state.found));
+  if (cheapest.cost < infinity)
+    plans.push_back(stage->contract(cheapest.choice));
+  for (const std::optional<GraphPlan> &line : {under, over})
+    if (line)
+      plans.push_back(stage->contract(line->choice));
   for (size_t i = 0; i + 1 < state.recent.size(); ++i)
     plans.push_back(stage->contract(state.recent[i]));
   if (state.recent.size() > mostRecent)
@@ -162,9 +169,10 @@ void CappedSearch::improvePlan(double price, Evaluation &state) {
   std::vector<int> choice = *std::min_element(plans.begin(), plans.end(), [&](const auto &a, const auto &b) {
     return valueIn(a, price) < valueIn(b, price);
   });
-  const double most = std::min(tablesLeft, roundsPerElimination * workOfRound());
+  const double most = std::min(tablesLeft - tablesForExact * options.tables, roundsPerElimination * workOfRound());
   const auto narrowed = stage->narrowed(state.narrowness, valueIn(choice, price), plans, most);
   state.narrowness = narrowed ? state.narrowness / 2 : std::min(state.narrowness + 2, SearchStage::mostNarrow);
+  workDone += workOfRound();
   state.lower = std::max(state.lower, eliminate(narrowed, price, choice));
   state.least = valueIn(choice, price);
   state.found = stage->expand(choice);
@@ -181,7 +189,7 @@ GraphPlan CappedSearch::evaluate(double price, bool exact) {
   }
   Evaluation state;
   state.narrowness = firstNarrow;
-  double last = price == passedPrice ? passedBound : -infinity;
+  double passed = -infinity, last = price == passedPrice ? passedBound : -infinity; // bounds of messages alone
   auto isClose = [&] {
     const double left = state.least - state.lower;
     return done() ||
@@ -191,7 +199,8 @@ GraphPlan CappedSearch::evaluate(double price, bool exact) {
     if (round % roundsToImprove == 1 && round > 1)
       exclude(price); // before a round, on which the bounds of strategies depend
     passMessages(price);
-    state.lower = std::max(state.lower, stage->messages.bound());
+    passed = std::max(passed, stage->messages.bound());
+    state.lower = std::max(state.lower, passed);
     noteBound(price, state.lower);
     if (isClose())
       break;
@@ -201,16 +210,18 @@ GraphPlan CappedSearch::evaluate(double price, bool exact) {
         break;
     }
     if (round % roundsToStall == 0) {
-      const double progress = state.lower - last; // (a price is worth more rounds than this pace suggests)
+      const double progress = passed - last; // (a price is worth more rounds than this pace suggests)
       if (progress < std::max(stall, 0.01 * options.gap) * std::abs(state.lower) ||
           (roomy && progress * options.rounds < (state.least - state.lower) * roundsToStall))
         break;
-      last = state.lower;
+      last = passed;
     }
   }
   passedPrice = price;
-  passedBound = state.lower;
-  std::vector<int> choice = state.found.empty() ? stage->messages.choice() : stage->contract(state.found);
+  passedBound = passed;
+  if (state.found.empty())
+    improvePlan(price, state);
+  std::vector<int> choice = stage->contract(state.found);
   improve(stage->graph(), choice, price, infinity, /*pairs=*/exact);
   const double value = valueIn(choice, price);
   if (exact && value - state.lower > 1e-9 * std::abs(value))

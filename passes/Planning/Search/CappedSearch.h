@@ -49,7 +49,7 @@ private:
   void exclude(double price);
   struct Evaluation { // at one price
     double lower = -std::numeric_limits<double>::infinity(), least = std::numeric_limits<double>::infinity();
-    std::vector<int> found;               // value `least`, of the whole graph
+    std::vector<int> found;               // the best plan, of value `least`, of the whole graph
     std::vector<std::vector<int>> recent; // plans that messages led to lately, likewise
     int narrowness = 0;                   // of the next elimination (SearchStage)
   };

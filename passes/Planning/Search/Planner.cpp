@@ -441,7 +441,7 @@ void Planner::certify(const std::vector<Pin> &pins, Candidate &candidate) const 
   Candidate found =
       std::move(search(spacesOf(candidate.mesh), candidate.mesh, places, candidate.hidden, effort).front());
   if (isBetter(candidate, found)) {
-    candidate.searchCost = std::min(candidate.searchCost, found.searchCost);
+    candidate.searchCost = found.searchCost; // with the bound of the same search
     candidate.bound = found.bound;
   } else {
     found.name = std::move(candidate.name);

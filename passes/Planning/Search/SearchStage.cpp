@@ -94,6 +94,8 @@ std::optional<SearchStage::Narrowed> SearchStage::narrowed(int narrowness, doubl
         kept[v].push_back(s);
     sizes.push_back(static_cast<int>(kept[v].size()));
   }
+  if (mostWork <= 0)
+    return std::nullopt;
   EliminationOrder order = EliminationOrder::best(graph(), sizes, mostWork);
   if (order.work > mostWork || order.storage > mostStorage)
     return std::nullopt;

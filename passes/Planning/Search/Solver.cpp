@@ -133,6 +133,7 @@ private:
       return;
     }
     take(whole->expand(folded.expand(search.best().choice)));
+    solution.others.clear(); // of the tied problem
     for (const std::vector<int> &other : search.others())
       solution.others.push_back(whole->expand(folded.expand(other)));
     solution.bound = std::max(solution.bound, search.bound());

@@ -18,7 +18,7 @@ struct SolveOptions {
 
 struct Solution {
   std::vector<int> choice;
-  std::vector<std::vector<int>> others; // within the capacity, and as far above the bound as the choice may be
+  std::vector<std::vector<int>> others; // within the capacity, and within the gap of the best plan's cost
   double cost = 0, memory = 0; // of the choice: microseconds, bytes
   double bound = 0;            // lower bound on the cost of plans within the capacity; infinity if there is none
   bool fits = false;           // the choice is within the capacity

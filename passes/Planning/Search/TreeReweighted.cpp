@@ -112,17 +112,13 @@ double TreeReweighted::send(int edge, bool up, double share) {
 
 void TreeReweighted::forward(double price) {
   double bound = graph.fixedCost + price * graph.fixedMemory;
-  planValue = bound;
   for (int v = 0; v < static_cast<int>(graph.variables.size()); ++v) {
     const Graph::Variable &at = graph.variables[v];
     gather(v, price);
     // The plan fixes the strategies of smaller neighbours; greater ones count by their messages.
     for (int e : at.below)
       add(local, graph.edges[e].tables->direct.row(plan[graph.edges[e].from]));
-    int chosen = plan[v] = static_cast<int>(std::min_element(local.begin(), local.end()) - local.begin());
-    planValue += at.cost[chosen] + price * at.memory[chosen];
-    for (int e : at.below)
-      planValue += graph.edges[e].tables->direct.row(plan[graph.edges[e].from])[chosen];
+    plan[v] = static_cast<int>(std::min_element(local.begin(), local.end()) - local.begin());
     double least = leastOf(belief.data(), at.size());
     bound += least;
     for (double &b : belief)

@@ -21,9 +21,8 @@ public:
 
   /// After a round: a lower bound on cost + price x memory of every plan.
   double bound() const { return lowerBound; }
-  /// After a round: a plan, and its cost + price x memory.
+  /// After a round: a plan.
   const std::vector<int> &choice() const { return plan; }
-  double value() const { return planValue; }
   /// After a round: a lower bound on cost + price x memory of every plan with this strategy of this variable.
   double boundWith(int variable, int strategy) const {
     return forwardBound + reduced[variableStart[variable] + strategy];
@@ -45,7 +44,7 @@ private:
   std::vector<double> reduced;
   std::vector<double> boundOfRest;
   std::vector<int> plan;
-  double lowerBound = 0, forwardBound = 0, planValue = 0;
+  double lowerBound = 0, forwardBound = 0;
 
   std::vector<double> belief, weight, local;
   MinPlus minPlus;

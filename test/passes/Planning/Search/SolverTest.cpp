@@ -67,7 +67,7 @@ bool check(const PairwiseProblem &problem, const Solution &solution, double opti
   return solution.cost <= optimum + slack;
 }
 
-/// Other plans are asked for where nothing may be enumerated or eliminated at once: they differ, fit, and cost hardly more.
+/// Other plans, of a problem that can be neither enumerated nor eliminated at once, differ, fit, and cost hardly more.
 TEST(SolverTest, OtherPlansAreDifferentAndClose) {
   size_t found = 0;
   for (int seed = 0; seed < 20; ++seed) {
@@ -80,6 +80,7 @@ TEST(SolverTest, OtherPlansAreDifferentAndClose) {
     constexpr int width = 12;
     for (int v = 0; v < width * width; ++v) {
       PairwiseProblem::Variable &variable = problem.variables.emplace_back();
+      variable.kind = v % 3 == 0 && v >= width ? v % width : -1; // some may be tied
       for (int s = 0; s < 4; ++s) {
         variable.cost.push_back(10 + random.upTo(3));
         variable.memory.push_back(random.upTo(10));
@@ -105,7 +106,6 @@ TEST(SolverTest, OtherPlansAreDifferentAndClose) {
       EXPECT_LE(memoryOf(problem, plan), problem.capacity * (1 + 1e-12));
       EXPECT_LE(costOf(problem, plan), solution.cost * (1 + options.gap) + 1e-9);
     }
-    EXPECT_TRUE(solve(problem, SolveOptions()).others.empty());
   }
   EXPECT_GT(found, 0u);
 }
@@ -179,15 +179,18 @@ TEST(SolverTest, WithinTheGapAskedFor) {
 /// With too little work allowed the solution is worse, but its bound stays true.
 TEST(SolverTest, BoundHoldsWithFewMeans) {
   SolveOptions options = exactOptions();
-  options.rounds = 2;
-  options.tables = 10;
   options.branches = 50;
-  for (int seed = 0; seed < 60; ++seed) {
-    PairwiseProblem problem = Maker(static_cast<Shape>(seed % shapes), seed).problem;
-    auto [least, most] = memoryRange(problem);
-    for (double capacity : {infinity, least + 0.3 * (most - least)}) {
-      problem.capacity = capacity;
-      check(problem, solve(problem, options), leastCost(problem, capacity));
+  for (auto [rounds, tables] : {std::pair(2, 10.0), {40, 100.0}, {40, 300.0}, {40, 1000.0}}) { // elimination of a part
+    options.rounds = rounds;
+    options.tables = tables;
+    for (int seed = 0; seed < 120; ++seed) {
+      SCOPED_TRACE(std::to_string(rounds) + " rounds, tables " + std::to_string(tables) + ", seed " + std::to_string(seed));
+      PairwiseProblem problem = Maker(static_cast<Shape>(seed % shapes), seed).problem;
+      auto [least, most] = memoryRange(problem);
+      for (double capacity : {infinity, least + 0.3 * (most - least)}) {
+        problem.capacity = capacity;
+        check(problem, solve(problem, options), leastCost(problem, capacity));
+      }
     }
   }
 }
