@@ -1,5 +1,7 @@
 #include "passes/Planning/Search/LocalMoves.h"
 
+#include "passes/Planning/Search/MinPlus.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -69,16 +71,12 @@ private:
     result.resize(at.size());
     for (int s = 0; s < at.size(); ++s)
       result[s] = at.cost[s] + price * at.memory[s];
-    auto add = [&](const double *row) {
-      for (size_t s = 0; s < result.size(); ++s)
-        result[s] += row[s];
-    };
     for (int e : at.below)
       if (e != except)
-        add(graph.edges[e].tables->direct.row(choice[graph.edges[e].from]));
+        add(result, graph.edges[e].tables->direct.row(choice[graph.edges[e].from]));
     for (int e : at.above)
       if (e != except)
-        add(graph.edges[e].tables->flipped.row(choice[graph.edges[e].to]));
+        add(result, graph.edges[e].tables->flipped.row(choice[graph.edges[e].to]));
   }
 
   void set(int variable, int strategy) {

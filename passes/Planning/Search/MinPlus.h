@@ -3,6 +3,11 @@
 
 namespace divisi::planning {
 
+inline void add(std::vector<double> &to, const double *what) {
+  for (size_t i = 0; i < to.size(); ++i)
+    to[i] += what[i];
+}
+
 /// The least and the greatest of some numbers.
 double leastOf(const double *numbers, int count);
 double greatestOf(const double *numbers, int count);

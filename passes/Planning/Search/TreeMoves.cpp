@@ -17,7 +17,7 @@ class TreeMoves {
 public:
   TreeMoves(const Graph &graph, std::vector<int> &choice, double price)
       : graph(graph), choice(choice), price(price), times(choice.size()), order(choice.size()),
-        component(choice.size()), asked(choice.size(), -1), sums(choice.size()) {
+        component(choice.size()), sums(choice.size()) {
     std::iota(order.begin(), order.end(), 0);
   }
 
@@ -55,7 +55,7 @@ private:
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return times[a] < times[b]; });
     std::iota(component.begin(), component.end(), 0);
     member.assign(order.size(), false);
-    std::fill(asked.begin(), asked.end(), -1);
+    asked.assign(order.size(), -1);
     for (int v : order) {
       bool closes = false; // a cycle
       forEachEdge(v, [&](int, int other) {
@@ -100,9 +100,7 @@ private:
     forEachEdge(visit.variable, [&](int e, int other) {
       if (member[other])
         return;
-      const double *row = rowOf(e, other);
-      for (size_t s = 0; s < sum.size(); ++s)
-        sum[s] += row[s];
+      add(sum, rowOf(e, other));
     });
     if (visit.edge < 0)
       return;
@@ -113,8 +111,7 @@ private:
     minPlus(sum.data(), table, up ? edge.tables->directLeast : edge.tables->flippedLeast, message.data());
     std::vector<double> &parent = sums[up ? edge.to : edge.from];
     parent.resize(table.columns);
-    for (int s = 0; s < table.columns; ++s)
-      parent[s] += message[s];
+    add(parent, message.data());
   }
 
   /// An edge's costs with the choice of one of its variables, by strategy of the other.
@@ -127,9 +124,7 @@ private:
     std::vector<double> &sum = sums[visit.variable];
     if (visit.edge >= 0) {
       const Graph::Edge &edge = graph.edges[visit.edge];
-      const double *row = rowOf(visit.edge, edge.from == visit.variable ? edge.to : edge.from);
-      for (size_t s = 0; s < sum.size(); ++s)
-        sum[s] += row[s];
+      add(sum, rowOf(visit.edge, edge.from == visit.variable ? edge.to : edge.from));
     }
     int best = choice[visit.variable];
     for (int s = 0; s < static_cast<int>(sum.size()); ++s)

@@ -9,11 +9,6 @@ using namespace divisi::planning;
 
 namespace {
 
-void add(std::vector<double> &to, const double *what) {
-  for (size_t i = 0; i < to.size(); ++i)
-    to[i] += what[i];
-}
-
 /// The share of a variable's belief that each of its edges to one side gets.
 double shareOfEdge(const Graph::Variable &variable) {
   return 1.0 / std::max<size_t>(1, std::max(variable.below.size(), variable.above.size()));

@@ -1,4 +1,4 @@
-#include "RandomProblems.h"
+#include "RandomGraphs.h"
 
 #include "passes/Planning/Search/FoldedGraph.h"
 
@@ -13,17 +13,6 @@ using namespace divisi::planning;
 using namespace divisi::planning::test;
 
 namespace {
-
-void forEachPlan(const Graph &graph, const std::function<void(const std::vector<int> &)> &visit) {
-  std::vector<int> choice(graph.variables.size());
-  std::function<void(size_t)> choose = [&](size_t v) {
-    if (v == choice.size())
-      return visit(choice);
-    for (choice[v] = 0; choice[v] < graph.variables[v].size(); ++choice[v])
-      choose(v + 1);
-  };
-  choose(0);
-}
 
 /// The least cost of all plans, by enumeration.
 double leastCost(const Graph &graph) {
@@ -44,12 +33,8 @@ std::vector<int> contract(const FoldedGraph &folded, const std::vector<int> &cho
 class FoldedGraphTest : public testing::TestWithParam<int> {
 protected:
   /// Calls back with random graphs of one shape.
-  static void forEachGraph(const std::function<void(const Graph &)> &test) {
-    for (int seed = 0; seed < 30; ++seed) {
-      SCOPED_TRACE("seed " + std::to_string(seed));
-      Graph raw = rawGraph(Maker(static_cast<Shape>(GetParam()), seed).problem);
-      test(restrict(raw, allStrategies(raw)).graph);
-    }
+  static void forEachGraph(const std::function<void(const Graph &)> &check) {
+    test::forEachGraph(static_cast<Shape>(GetParam()), 30, check);
   }
 };
 

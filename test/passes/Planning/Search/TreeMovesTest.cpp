@@ -1,4 +1,4 @@
-#include "RandomProblems.h"
+#include "RandomGraphs.h"
 
 #include "passes/Planning/Search/TreeMoves.h"
 
@@ -21,16 +21,7 @@ double valueOf(const Graph &graph, const std::vector<int> &choice) {
 /// The least value of all plans, by enumeration.
 double leastValue(const Graph &graph) {
   double least = std::numeric_limits<double>::infinity();
-  std::vector<int> choice(graph.variables.size());
-  std::function<void(size_t)> choose = [&](size_t v) {
-    if (v == choice.size()) {
-      least = std::min(least, valueOf(graph, choice));
-      return;
-    }
-    for (choice[v] = 0; choice[v] < graph.variables[v].size(); ++choice[v])
-      choose(v + 1);
-  };
-  choose(0);
+  forEachPlan(graph, [&](const std::vector<int> &choice) { least = std::min(least, valueOf(graph, choice)); });
   return least;
 }
 
@@ -38,13 +29,8 @@ class TreeMovesTest : public testing::TestWithParam<int> {
 protected:
   Shape shape() const { return static_cast<Shape>(GetParam()); }
   /// Calls back with random graphs of the shape, and the plan of the first strategies.
-  void forEachGraph(const std::function<void(const Graph &, std::vector<int>)> &test) const {
-    for (int seed = 0; seed < 60; ++seed) {
-      SCOPED_TRACE("seed " + std::to_string(seed));
-      Graph raw = rawGraph(Maker(shape(), seed).problem);
-      const Graph graph = restrict(raw, allStrategies(raw)).graph;
-      test(graph, std::vector<int>(graph.variables.size()));
-    }
+  void forEachGraph(const std::function<void(const Graph &, std::vector<int>)> &check) const {
+    test::forEachGraph(shape(), 60, [&](const Graph &graph) { check(graph, std::vector<int>(graph.variables.size())); });
   }
 };
 
