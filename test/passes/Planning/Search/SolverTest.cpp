@@ -67,29 +67,34 @@ bool check(const PairwiseProblem &problem, const Solution &solution, double opti
   return solution.cost <= optimum + slack;
 }
 
+/// Random, of four strategies each; some variables may be tied.
+PairwiseProblem grid(int width, int height, int seed) {
+  Random random(seed);
+  PairwiseProblem problem;
+  problem.matrices.push_back({4, 4, {}});
+  for (int i = 0; i < 16; ++i)
+    problem.matrices[0].entries.push_back(random.upTo(3));
+  for (int v = 0; v < width * height; ++v) {
+    PairwiseProblem::Variable &variable = problem.variables.emplace_back();
+    variable.kind = v % 3 == 0 && v >= width ? v % width : -1;
+    for (int s = 0; s < 4; ++s) {
+      variable.cost.push_back(10 + random.upTo(3));
+      variable.memory.push_back(random.upTo(10));
+    }
+    if (v % width)
+      problem.edges.push_back({v - 1, v, 0});
+    if (v >= width)
+      problem.edges.push_back({v - width, v, 0});
+  }
+  return problem;
+}
+
 /// Other plans, of a problem that can be neither enumerated nor eliminated at once, differ, fit, and cost hardly more.
 TEST(SolverTest, OtherPlansAreDifferentAndClose) {
   size_t found = 0;
   for (int seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Random random(seed);
-    PairwiseProblem problem;
-    problem.matrices.push_back({4, 4, {}});
-    for (int i = 0; i < 16; ++i)
-      problem.matrices[0].entries.push_back(random.upTo(3));
-    constexpr int width = 12;
-    for (int v = 0; v < width * width; ++v) {
-      PairwiseProblem::Variable &variable = problem.variables.emplace_back();
-      variable.kind = v % 3 == 0 && v >= width ? v % width : -1; // some may be tied
-      for (int s = 0; s < 4; ++s) {
-        variable.cost.push_back(10 + random.upTo(3));
-        variable.memory.push_back(random.upTo(10));
-      }
-      if (v % width)
-        problem.edges.push_back({v - 1, v, 0});
-      if (v >= width)
-        problem.edges.push_back({v - width, v, 0});
-    }
+    PairwiseProblem problem = grid(12, 12, seed);
     problem.capacity = memoryRange(problem).second * 0.6;
     SolveOptions options;
     options.gap = 0.01;
@@ -191,6 +196,28 @@ TEST(SolverTest, BoundHoldsWithFewMeans) {
         problem.capacity = capacity;
         check(problem, solve(problem, options), leastCost(problem, capacity));
       }
+    }
+  }
+}
+
+/// Elimination of a part of the strategies, between rounds of messages: the optimum is that of the whole elimination.
+TEST(SolverTest, BoundHoldsWithPartialElimination) {
+  for (int seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const PairwiseProblem problem = grid(4, 12, seed);
+    SolveOptions exact = exactOptions();
+    exact.tied = false;
+    const Solution optimum = solve(problem, exact);
+    ASSERT_LE(optimum.gap(), 1e-9);
+    for (double tables : {2e3, 2e4}) {
+      SolveOptions few = exact;
+      few.tables = tables;
+      few.branches = 0;
+      few.rounds = 30;
+      const Solution solution = solve(problem, few);
+      EXPECT_GT(solution.rounds, 0);
+      EXPECT_LE(solution.bound, optimum.cost * (1 + 1e-9));
+      EXPECT_GE(solution.cost, optimum.cost * (1 - 1e-9));
     }
   }
 }
