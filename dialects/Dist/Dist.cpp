@@ -162,7 +162,7 @@ Sharding dist::toSharding(RankedTensorType type, const Mesh &mesh) {
   return sharding;
 }
 
-ArrayAttr dist::axisNames(ArrayRef<int> axes, const Mesh &mesh, MLIRContext *context) {
+ArrayAttr dist::axisNames(AxesRef axes, const Mesh &mesh, MLIRContext *context) {
   SmallVector<Attribute> names;
   for (int axis : axes)
     names.push_back(StringAttr::get(context, mesh.axes[axis].name));
@@ -183,7 +183,7 @@ RankedTensorType dist::withSharding(RankedTensorType type, const Sharding &shard
   return RankedTensorType::get(type.getShape(), type.getElementType(), shard);
 }
 
-std::string dist::toText(ArrayRef<int> axes, const Mesh &mesh) {
+std::string dist::toText(AxesRef axes, const Mesh &mesh) {
   std::string text;
   for (int axis : axes)
     text += (text.empty() ? "\"" : " + \"") + mesh.axes[axis].name + "\"";

@@ -61,9 +61,9 @@ Sharding toSharding(mlir::RankedTensorType type, const Mesh &mesh);
 /// The type with another sharding (without an encoding if it is replicated).
 mlir::RankedTensorType withSharding(mlir::RankedTensorType type, const Sharding &sharding, const Mesh &mesh);
 /// Axis names as an attribute.
-mlir::ArrayAttr axisNames(llvm::ArrayRef<int> axes, const Mesh &mesh, mlir::MLIRContext *context);
+mlir::ArrayAttr axisNames(AxesRef axes, const Mesh &mesh, mlir::MLIRContext *context);
 /// `"data" + "model"`, or `_` if there are none.
-std::string toText(llvm::ArrayRef<int> axes, const Mesh &mesh);
+std::string toText(AxesRef axes, const Mesh &mesh);
 /// The type of one device's shard, or an error: unknown or repeated axes, wrong rank, a size that does not divide.
 mlir::FailureOr<mlir::RankedTensorType> localType(mlir::RankedTensorType type, const Mesh &mesh,
                                                   llvm::function_ref<mlir::InFlightDiagnostic()> error);

@@ -51,6 +51,8 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> error, ArrayRe
                                ArrayRef<int64_t> sizes) {
   if (axes.empty() || axes.size() != sizes.size())
     return error() << "a mesh needs at least one axis, each with a size";
+  if (axes.size() > Axes::most)
+    return error() << "a mesh has at most " << Axes::most << " axes, got " << axes.size();
   int64_t devices = 1;
   for (auto [i, axis] : llvm::enumerate(axes)) {
     if (axis.getValue().empty() || llvm::is_contained(axes.take_front(i), axis))

@@ -4,7 +4,7 @@ using namespace divisi;
 using namespace divisi::dist;
 using llvm::ArrayRef;
 
-bool dist::axesToFactors(const Mesh &mesh, const ShardingRule &rule, ArrayRef<int> factors, ArrayRef<int> axes,
+bool dist::axesToFactors(const Mesh &mesh, const ShardingRule &rule, ArrayRef<int> factors, AxesRef axes,
                          llvm::MutableArrayRef<Axes> perFactor) {
   size_t next = 0;
   for (int factor : factors) {
@@ -40,6 +40,8 @@ FactorAxes dist::factorsOf(const Mesh &mesh, const ShardingRule &rule, const Sha
 
 std::optional<Axes> dist::factorsToAxes(const Mesh &mesh, const ShardingRule &rule, ArrayRef<int> factors,
                                         const FactorAxes &perFactor) {
+  if (factors.size() == 1)
+    return perFactor[factors[0]];
   Axes axes;
   bool open = false; // a more major factor is not completely sharded
   for (int factor : factors) {
@@ -77,7 +79,7 @@ std::optional<std::pair<Axes, Reduction>> dist::contractedAxes(const ShardingRul
   return result;
 }
 
-Axes dist::pendingIn(const Sharding &result, llvm::ArrayRef<int> axes) {
+Axes dist::pendingIn(const Sharding &result, AxesRef axes) {
   Axes pending;
   llvm::copy_if(axes, std::back_inserter(pending), [&](int axis) {
     return llvm::none_of(result.dims, [&](const Axes &dim) { return llvm::is_contained(dim, axis); });
@@ -102,8 +104,8 @@ bool dist::isValid(const Mesh &mesh, const ShardingRule &rule, const FactorAxes 
   // factor's.
   auto fits = [&](const ShardingRule::Dims &dims) {
     return llvm::all_of(dims, [&](llvm::ArrayRef<int> factors) {
-      if (llvm::all_of(factors, [&](int factor) { return perFactor[factor].empty(); }))
-        return true;
+      if (factors.size() == 1 || llvm::all_of(factors, [&](int factor) { return perFactor[factor].empty(); }))
+        return true; // (one factor's size has been looked at)
       auto axes = factorsToAxes(mesh, rule, factors, perFactor);
       FactorAxes read(rule.factors.size());
       return axes && axesToFactors(mesh, rule, factors, *axes, read) &&

@@ -9,7 +9,7 @@ using FactorAxes = llvm::SmallVector<Axes, 7>;
 /// Distributes the axes of one dimension over its factors (major to minor): a factor takes axes while they divide it,
 /// and a minor factor takes some only if the more major factors are completely sharded. Returns false if this is
 /// impossible.
-bool axesToFactors(const Mesh &mesh, const ShardingRule &rule, llvm::ArrayRef<int> factors, llvm::ArrayRef<int> axes,
+bool axesToFactors(const Mesh &mesh, const ShardingRule &rule, llvm::ArrayRef<int> factors, AxesRef axes,
                    llvm::MutableArrayRef<Axes> perFactor);
 
 /// The axes of every factor that follow from one tensor's sharding. A dimension whose sharding does not match its
@@ -32,7 +32,7 @@ std::optional<std::pair<Axes, Reduction>> contractedAxes(const ShardingRule &rul
 
 /// Of axes over which an operation's results are pending, those over which a result of this sharding is: not those of
 /// factors that it has itself.
-Axes pendingIn(const Sharding &result, llvm::ArrayRef<int> axes);
+Axes pendingIn(const Sharding &result, AxesRef axes);
 
 /// Whether the factors may be sharded in this way: none is `whole`, all sizes divide, no axis shards two factors, every
 /// tensor's sharding can express it, and all partial results have the same reduction.

@@ -22,7 +22,7 @@ private:
   /// Whether dimension d has a prefix of the axes that it should have.
   bool onTheWay(size_t d) const {
     return now.dims[d].size() <= want.dims[d].size() &&
-           ArrayRef<int>(want.dims[d]).take_front(now.dims[d].size()) == ArrayRef<int>(now.dims[d]);
+           AxesRef(want.dims[d]).take_front(now.dims[d].size()) == AxesRef(now.dims[d]);
   }
   /// The dimension that needs this axis next; -1: none does.
   int place(int axis) const {
@@ -64,7 +64,7 @@ private:
           add(Kind::allToAll, {axis}, (int)d, to);
           now.dims[to].push_back(axis);
         } else if (!steps.empty() && steps.back().kind == Kind::allGather && steps.back().dim == (int)d) {
-          steps.back().axes.insert(steps.back().axes.begin(), axis); // more major: one collective over both axes
+          steps.back().axes.insertFirst(axis); // more major: one collective over both axes
         } else {
           add(Kind::allGather, {axis}, (int)d);
         }
@@ -73,7 +73,7 @@ private:
 
   void slice() {
     for (size_t d = 0; d < now.dims.size(); ++d)
-      if (auto rest = ArrayRef<int>(want.dims[d]).drop_front(now.dims[d].size()); !rest.empty())
+      if (auto rest = AxesRef(want.dims[d]).drop_front(now.dims[d].size()); !rest.empty())
         add(Kind::slice, Axes(rest), (int)d);
   }
 
@@ -98,7 +98,7 @@ Sharding divisi::dist::sentSharding(const Sharding &from, const Sharding &to, Ar
     auto wanted = [&](size_t d) { // the receivers have this axis next
       size_t count = sent.dims[d].size();
       return to.dims[d].size() > count && to.dims[d][count] == axis &&
-             ArrayRef<int>(to.dims[d]).take_front(count) == ArrayRef<int>(sent.dims[d]);
+             AxesRef(to.dims[d]).take_front(count) == AxesRef(sent.dims[d]);
     };
     auto numbers = llvm::seq<size_t>(0, sent.dims.size());
     auto place = llvm::find_if(numbers, [&](size_t d) { return wanted(d) && divides(d); });

@@ -94,7 +94,7 @@ public:
   /// The number of a factor of the global operation; -1 if there is none.
   virtual int factorOf(llvm::StringRef name) const = 0;
   /// The number of this device's shard along these axes (major to minor): an int64 scalar.
-  virtual mlir::Value pieceIndex(llvm::ArrayRef<int> axes) = 0;
+  virtual mlir::Value pieceIndex(AxesRef axes) = 0;
   /// The shape of a result before partitioning.
   virtual llvm::ArrayRef<int64_t> globalShape(unsigned result) const = 0;
 };

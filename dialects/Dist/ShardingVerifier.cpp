@@ -10,7 +10,7 @@ namespace {
 
 bool isSharded(Type type) { return (bool)shardOf(type); }
 
-std::string splitText(ArrayRef<int> axes, const Mesh &mesh) {
+std::string splitText(AxesRef axes, const Mesh &mesh) {
   return axes.empty() ? "whole" : "split over " + toText(axes, mesh);
 }
 
@@ -50,7 +50,7 @@ private:
     return success();
   }
 
-  LogicalResult checkDim(const std::string &here, ArrayRef<int> factors, ArrayRef<int> split) {
+  LogicalResult checkDim(const std::string &here, ArrayRef<int> factors, AxesRef split) {
     if (factors.empty()) {
       if (split.empty())
         return success();

@@ -141,7 +141,7 @@ template <typename OpT> static dist::ShardingRule attentionRule(OpT op, StringRe
 
 /// The library's causal mask counts queries from 0: a shard of the queries has a mask of its own as part of its bias.
 template <typename OpT> static void maskQueries(OpT op, dist::LocalContext &context) {
-  ArrayRef<int> axes = context.factorAxes()[context.factorOf("s")];
+  dist::AxesRef axes = context.factorAxes()[context.factorOf("s")];
   if (axes.empty() || !op.getCausal())
     return;
   B b(context.builder(), op.getLoc());

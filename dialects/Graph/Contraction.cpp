@@ -276,13 +276,13 @@ dist::ShardingRule ConvFilterGradOp::getShardingRule() { return convRule(*this, 
 
 /// The elements that a neighbour sends: member r of the axes' group gets those of member r - shift, and zeros at the
 /// border of the tensor.
-static Value fromNeighbour(B &b, dist::LocalContext &context, Value x, ArrayRef<int> axes, int64_t shift) {
+static Value fromNeighbour(B &b, dist::LocalContext &context, Value x, dist::AxesRef axes, int64_t shift) {
   ArrayAttr names = dist::axisNames(axes, context.mesh(), b.getBuilder().getContext());
   return dist::PermuteOp::create(b.getBuilder(), b.getLoc(), x.getType(), x, shift, names);
 }
 
 /// x with the borders of its neighbours' shards.
-static Value withHalo(B &b, dist::LocalContext &context, Value x, const Halo &halo, ArrayRef<int> axes) {
+static Value withHalo(B &b, dist::LocalContext &context, Value x, const Halo &halo, dist::AxesRef axes) {
   int64_t size = shapeOf(x)[halo.dim];
   SmallVector<Value> parts;
   if (halo.low > 0)
@@ -294,7 +294,7 @@ static Value withHalo(B &b, dist::LocalContext &context, Value x, const Halo &ha
 }
 
 /// The transposed map: sends what was computed for the neighbours' borders back to them, where it is added.
-static Value addHalo(B &b, dist::LocalContext &context, Value x, const Halo &halo, ArrayRef<int> axes, int64_t size) {
+static Value addHalo(B &b, dist::LocalContext &context, Value x, const Halo &halo, dist::AxesRef axes, int64_t size) {
   SmallVector<int64_t> shape(shapeOf(x)), low(shape.size(), 0);
   shape[halo.dim] = size;
   Value sum = b.sliceDim(x, halo.dim, std::max<int64_t>(halo.low, 0), size + std::min<int64_t>(halo.high, 0));
@@ -316,7 +316,7 @@ static Value addHalo(B &b, dist::LocalContext &context, Value x, const Halo &hal
 template <typename OpT> static Value localConv(OpT op, dist::LocalContext &context, bool xIsOperand, bool xIsResult) {
   op.setGroups(op.getGroups() / context.mesh().parts(context.factorAxes()[context.factorOf("g")]));
   B b(context.builder(), op.getLoc());
-  SmallVector<std::pair<Halo, ArrayRef<int>>> halos;
+  SmallVector<std::pair<Halo, dist::AxesRef>> halos;
   SmallVector<int64_t> low(op.getPadsLow()), high(op.getPadsHigh());
   for (int64_t s = 0; s < (int64_t)low.size(); ++s) {
     int factor = context.factorOf("h" + std::to_string(s));

@@ -60,14 +60,14 @@ dist::ShardingRule GatherOp::getShardingRule() {
 }
 
 /// Indices relative to this device's rows of a sharded table.
-static Value localIndices(B &b, dist::LocalContext &context, ArrayRef<int> axes, Value indices, int64_t rows) {
+static Value localIndices(B &b, dist::LocalContext &context, dist::AxesRef axes, Value indices, int64_t rows) {
   Value first = b.scale(context.pieceIndex(axes), rows);
   return b.sub(indices, b.broadcast(first, shapeOf(indices), {}));
 }
 
 /// Rows of other devices are read as zeros: the result is a pending sum.
 Value GatherOp::makeLocal(dist::LocalContext &context) {
-  ArrayRef<int> axes = context.factorAxes()[context.factorOf("row")];
+  dist::AxesRef axes = context.factorAxes()[context.factorOf("row")];
   if (axes.empty())
     return {};
   B b(context.builder(), getLoc());
@@ -112,7 +112,7 @@ dist::ShardingRule ScatterAddOp::getShardingRule() {
 }
 /// Writes to rows of other devices are out of range here and therefore dropped.
 Value ScatterAddOp::makeLocal(dist::LocalContext &context) {
-  ArrayRef<int> axes = context.factorAxes()[context.factorOf("row")];
+  dist::AxesRef axes = context.factorAxes()[context.factorOf("row")];
   if (axes.empty())
     return {};
   B b(context.builder(), getLoc());

@@ -52,7 +52,7 @@ Value RandomUniformOp::makeLocal(dist::LocalContext &context) {
   SmallVector<int64_t> strides = getStrides() ? SmallVector<int64_t>(*getStrides()) : rowMajor(context.globalShape(0));
   Value offset = getOffset();
   for (int64_t d = 0; d < type.getRank(); ++d)
-    if (ArrayRef<int> axes = context.factorAxes()[d]; !axes.empty())
+    if (dist::AxesRef axes = context.factorAxes()[d]; !axes.empty())
       offset = b.addMaybe(offset, b.scale(context.pieceIndex(axes), type.getDimSize(d) * strides[d]));
   if (offset == getOffset())
     return {};

@@ -56,7 +56,7 @@ Values IotaOp::buildGradient(B &, ArrayRef<Value>) { return {}; }
 dist::ShardingRule IotaOp::getShardingRule() { return dist::ShardingRule::gather(*this, {}); }
 /// Shifts local indices by the first index of the shard.
 Value IotaOp::makeLocal(dist::LocalContext &context) {
-  ArrayRef<int> axes = context.factorAxes()[getDim()];
+  dist::AxesRef axes = context.factorAxes()[getDim()];
   if (axes.empty())
     return {};
   B b(context.builder(), getLoc());

@@ -25,7 +25,7 @@ class PieceIndices {
 public:
   PieceIndices(func::FuncOp function, const Mesh &mesh) : function(function), mesh(mesh), arguments(mesh.axes.size()) {}
 
-  Value index(graph::GraphBuilder &b, ArrayRef<int> axes) {
+  Value index(graph::GraphBuilder &b, AxesRef axes) {
     Value number;
     for (int axis : axes) {
       Value here = argument(axis);
@@ -70,7 +70,7 @@ public:
   const Mesh &mesh() const override { return grid; }
   ArrayRef<Axes> factorAxes() const override { return before.factors; }
   int factorOf(StringRef name) const override { return before.rule.indexOf(name); }
-  Value pieceIndex(ArrayRef<int> axes) override {
+  Value pieceIndex(AxesRef axes) override {
     graph::GraphBuilder b(ops, before.op->getLoc());
     return indices.index(b, axes);
   }
@@ -292,7 +292,7 @@ private:
   }
 
   /// The device's shard of a dimension: the indices index * size + [0, size).
-  Value ownPiece(Value value, int dim, ArrayRef<int> axes, Location loc) {
+  Value ownPiece(Value value, int dim, AxesRef axes, Location loc) {
     graph::GraphBuilder b(builder, loc);
     int64_t size = tensorType(value).getDimSize(dim) / mesh.parts(axes);
     Value first = b.broadcast(b.scale(indices.index(b, axes), size), {size}, {});

@@ -39,8 +39,8 @@ void Derivation::add(int op, FactorAxes &factors, const ShardingRule::Dims &dims
     extend(op, factors, factor, axes);
 }
 
-void Derivation::extend(int op, FactorAxes &factors, size_t factor, ArrayRef<int> axes) const {
-  ArrayRef<int> old = factors[factor];
+void Derivation::extend(int op, FactorAxes &factors, size_t factor, AxesRef axes) const {
+  AxesRef old = factors[factor];
   if (axes.size() <= old.size() || axes.take_front(old.size()) != old)
     return;
   FactorAxes trial = factors;
@@ -52,7 +52,7 @@ void Derivation::extend(int op, FactorAxes &factors, size_t factor, ArrayRef<int
 FactorAxes Derivation::fromOperands(int op, ArrayRef<FactorAxes> decided) const {
   const Problem::Op &o = problem.ops[op];
   FactorAxes factors(o.rule.factors.size());
-  Axes pending;
+  llvm::SmallVector<int> pending; // perhaps several times
   for (auto [tensor, dims] : llvm::zip(o.operands, o.rule.operands)) {
     auto [from, result] = producer[tensor];
     if (problem.tensors[tensor].splat)
@@ -71,7 +71,7 @@ FactorAxes Derivation::fromOperands(int op, ArrayRef<FactorAxes> decided) const 
   }
   // What is still to be summed over an axis is scattered along it where propagation says so.
   for (auto [factor, axes] : llvm::enumerate(spread.ops[op])) {
-    ArrayRef<int> wanted = axes, old = factors[factor];
+    AxesRef wanted = axes, old = factors[factor];
     if (wanted.size() > old.size() &&
         llvm::all_of(wanted.drop_front(old.size()), [&](int axis) { return llvm::is_contained(pending, axis); }))
       extend(op, factors, factor, axes);

@@ -26,7 +26,7 @@ private:
   dist::FactorAxes fromOperands(int op, llvm::ArrayRef<dist::FactorAxes> decided) const;
   dist::FactorAxes fromUsers(int op, llvm::ArrayRef<dist::FactorAxes> decided) const;
   /// Extends a factor's axes by others, if its axes are a prefix of them and the split stays valid.
-  void extend(int op, dist::FactorAxes &factors, size_t factor, llvm::ArrayRef<int> axes) const;
+  void extend(int op, dist::FactorAxes &factors, size_t factor, dist::AxesRef axes) const;
   void add(int op, dist::FactorAxes &factors, const dist::ShardingRule::Dims &dims, const dist::Sharding &sharding) const;
 
   const Problem &problem;

@@ -11,7 +11,7 @@ using namespace divisi::planning;
 using llvm::ArrayRef;
 
 /// The axes over which an operation's results are pending: contracted ones, and those that pass through.
-static std::pair<Axes, Reduction> pendingOf(const Problem::Op &op, const FactorAxes &factors, ArrayRef<int> passed,
+static std::pair<Axes, Reduction> pendingOf(const Problem::Op &op, const FactorAxes &factors, AxesRef passed,
                                             Reduction kind) {
   auto pending = contractedAxes(op.rule, factors).value();
   if (!passed.empty())
@@ -22,16 +22,17 @@ static std::pair<Axes, Reduction> pendingOf(const Problem::Op &op, const FactorA
 }
 
 Sharding planning::operandSharding(const Problem::Op &op, const Mesh &mesh, const FactorAxes &factors, size_t operand,
-                                   ArrayRef<int> passed, Reduction kind) {
+                                   AxesRef passed, Reduction kind) {
   Sharding sharding = shardingOf(mesh, op.rule, op.rule.operands[operand], factors).value();
-  std::tie(sharding.pending, sharding.kind) = pendingOf(op, factors, passed, kind);
-  if ((int)operand != op.rule.accumulator)
-    sharding.pending.assign(passed.begin(), passed.end());
+  if ((int)operand == op.rule.accumulator)
+    std::tie(sharding.pending, sharding.kind) = pendingOf(op, factors, passed, kind);
+  else if (!passed.empty())
+    sharding.pending = Axes(passed), sharding.kind = kind;
   return sharding;
 }
 
 Sharding planning::resultSharding(const Problem::Op &op, const Mesh &mesh, const FactorAxes &factors, size_t result,
-                                  ArrayRef<int> passed, Reduction kind) {
+                                  AxesRef passed, Reduction kind) {
   Sharding sharding = shardingOf(mesh, op.rule, op.rule.results[result], factors).value();
   std::tie(sharding.pending, sharding.kind) = pendingOf(op, factors, passed, kind);
   sharding.pending = pendingIn(sharding, sharding.pending);

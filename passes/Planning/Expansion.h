@@ -27,10 +27,10 @@ Expansion expand(const Problem &problem, const dist::Mesh &mesh, const Plan &pla
 /// The shardings of an operation's operands and results under a plan. `passed` are the axes over which its operands
 /// stay pending.
 dist::Sharding operandSharding(const Problem::Op &op, const dist::Mesh &mesh, const dist::FactorAxes &factors,
-                               size_t operand, llvm::ArrayRef<int> passed = {},
+                               size_t operand, dist::AxesRef passed = {},
                                dist::Reduction kind = dist::Reduction::sum);
 dist::Sharding resultSharding(const Problem::Op &op, const dist::Mesh &mesh, const dist::FactorAxes &factors,
-                              size_t result, llvm::ArrayRef<int> passed = {},
+                              size_t result, dist::AxesRef passed = {},
                               dist::Reduction kind = dist::Reduction::sum);
 
 } // namespace divisi::planning

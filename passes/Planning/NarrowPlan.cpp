@@ -70,7 +70,7 @@ Plan planning::narrow(const Problem &problem, const Mesh &mesh, const StageAxes 
   }
   plan.lacking.clear();
   for (const std::set<int> &mine : lacking.ops)
-    plan.lacking.emplace_back(mine.begin(), mine.end());
+    plan.lacking.emplace_back().append(mine.begin(), mine.end());
   return plan;
 }
 

@@ -53,10 +53,10 @@ bool Propagation::splitFactor(int op, int factor, int axis) {
 }
 
 /// Extends the axes of a dimension, if its axes are a prefix of `axes` and the sharding remains valid; partners follow.
-void Propagation::offer(int tensor, int dim, ArrayRef<int> axes) {
+void Propagation::offer(int tensor, int dim, AxesRef axes) {
   Sharding &sharding = plan.tensors[tensor];
   Axes &old = sharding.dims[dim];
-  if (fixed[tensor] || axes.size() <= old.size() || axes.take_front(old.size()) != ArrayRef<int>(old) ||
+  if (fixed[tensor] || axes.size() <= old.size() || axes.take_front(old.size()) != AxesRef(old) ||
       problem.tensors[tensor].shape[dim] % mesh.parts(axes) != 0)
     return;
   for (int axis : axes.drop_front(old.size()))
@@ -68,7 +68,7 @@ void Propagation::offer(int tensor, int dim, ArrayRef<int> axes) {
     offer(partner, dim, axes);
 }
 
-bool Propagation::mayAssign(int op, int factor, ArrayRef<int> axes) const {
+bool Propagation::mayAssign(int op, int factor, AxesRef axes) const {
   FactorAxes trial = plan.ops[op];
   trial[factor].assign(axes.begin(), axes.end());
   return isValid(mesh, problem.ops[op].rule, trial);
@@ -82,8 +82,8 @@ void Propagation::pull(int op) {
       return;
     for (auto [factor, axes] : llvm::enumerate(factorsOf(mesh, o.rule, dims, plan.tensors[tensor]))) {
       Axes &old = plan.ops[op][factor];
-      ArrayRef<int> wanted = axes;
-      if (wanted.size() > old.size() && wanted.take_front(old.size()) == ArrayRef<int>(old) &&
+      AxesRef wanted = axes;
+      if (wanted.size() > old.size() && wanted.take_front(old.size()) == AxesRef(old) &&
           mayAssign(op, (int)factor, wanted))
         old.assign(wanted.begin(), wanted.end());
     }

@@ -28,10 +28,10 @@ public:
   Plan take() { return std::move(plan); }
 
 private:
-  bool mayAssign(int op, int factor, llvm::ArrayRef<int> axes) const;
+  bool mayAssign(int op, int factor, dist::AxesRef axes) const;
   void pull(int op);
   void push(int op);
-  void offer(int tensor, int dim, llvm::ArrayRef<int> axes);
+  void offer(int tensor, int dim, dist::AxesRef axes);
   void touch(int tensor);
 
   const Problem &problem;

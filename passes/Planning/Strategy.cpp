@@ -157,7 +157,7 @@ private:
 
   /// Requests padding if only the size prevents sharding along the axes. With `always` the amount of padding does not
   /// matter; otherwise it is limited by mostPadding.
-  void wantPadding(int tensor, int dim, ArrayRef<int> axes, bool always) {
+  void wantPadding(int tensor, int dim, AxesRef axes, bool always) {
     const Sharding &sharding = propagation.sharding(tensor);
     int64_t size = problem.tensors[tensor].shape[dim], parts = mesh.parts(sharding.dims[dim]) * mesh.parts(axes);
     int64_t rest = size % parts == 0 ? 0 : parts - size % parts;
@@ -186,7 +186,7 @@ private:
   /// Requests padding of a weight's dimension that consists of this factor alone. The request is dropped if the class
   /// does not contain the factor: padding would then end before the operation, and would be requested again without
   /// end.
-  void wantFactorPadding(int number, int factor, ArrayRef<int> axes) {
+  void wantFactorPadding(int number, int factor, AxesRef axes) {
     const Problem::Op &op = problem.ops[number];
     for (auto [tensor, dims] : llvm::zip(op.operands, op.rule.operands))
       for (size_t d = 0; d < dims.size() && !pad; ++d)
@@ -207,7 +207,7 @@ private:
   }
 
   /// The first of `axes` over which a factor of an operation keeps whole groups.
-  ArrayRef<int> keepingGroups(const WholeGroups &groups, const Problem::Op &op, int factor, ArrayRef<int> axes) const {
+  AxesRef keepingGroups(const WholeGroups &groups, const Problem::Op &op, int factor, AxesRef axes) const {
     while (!axes.empty() && groups.of(op, factor) % mesh.parts(axes) != 0)
       axes = axes.drop_back();
     return axes;
@@ -261,7 +261,7 @@ private:
   }
 
   /// Shards a factor over axes, if its size divides over all of them and its rule allows the first.
-  bool split(int op, int factor, ArrayRef<int> axes) {
+  bool split(int op, int factor, AxesRef axes) {
     if (axes.empty() || problem.ops[op].rule.factors[factor].size % mesh.parts(axes) != 0)
       return false;
     const bool first = propagation.splitFactor(op, factor, axes[0]);

@@ -22,10 +22,12 @@ Mesh test::randomMesh(Draw &draw) {
 
 /// The axes, each once, in a random order.
 static Axes shuffled(const Mesh &mesh, Draw &draw) {
-  Axes axes;
+  std::vector<int> axes;
   for (size_t i = 0; i < mesh.axes.size(); ++i)
     axes.insert(axes.begin() + draw.below((int64_t)axes.size() + 1), (int)i);
-  return axes;
+  Axes result;
+  result.append(axes.begin(), axes.end());
+  return result;
 }
 
 static FactorAxes randomFactors(const ShardingRule &rule, const Mesh &mesh, Draw &draw) {

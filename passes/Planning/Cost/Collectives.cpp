@@ -78,8 +78,8 @@ std::vector<Mesh> planning::enumerateMeshes(const Cluster &cluster, int64_t devi
       continue;
     Mesh outside{{{"data", data}, {"model", model}}}, inside{{{"model", model}, {"data", data}}};
     meshes.push_back(outside);
-    if (linkOf(cluster, outside, 0) != linkOf(cluster, inside, 1) ||
-        linkOf(cluster, outside, 1) != linkOf(cluster, inside, 0))
+    if (linkOf(cluster, outside, {0}) != linkOf(cluster, inside, {1}) ||
+        linkOf(cluster, outside, {1}) != linkOf(cluster, inside, {0}))
       meshes.push_back(inside);
   }
   return meshes;

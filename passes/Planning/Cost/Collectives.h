@@ -40,7 +40,7 @@ struct Link {
 ///   bandwidth = min over crossed levels of level.bandwidth / groups,
 /// and an all_to_all of n members, k of them inside a unit, sends k (n-k)/n of its local bytes out of it.
 /// On CUDA, NCCL's double binary tree: a chain inside of a machine, trees around it (NCCL, src/graph/tuning.cc).
-Link linkOf(const Cluster &cluster, const dist::Mesh &mesh, llvm::ArrayRef<int> axes);
+Link linkOf(const Cluster &cluster, const dist::Mesh &mesh, const dist::Axes &axes);
 
 /// What a program for this cluster of CPUs knows of it: the links inside of a machine and between machines.
 HostLinks hostLinksOf(const Cluster &cluster);

@@ -8,7 +8,7 @@ using llvm::ArrayRef;
 CostModel::CostModel(const Cluster &cluster, const Mesh &mesh)
     : cluster(cluster), mesh(mesh), prices(cluster.device), links(1) {
   for (size_t set = 1; set < size_t{1} << mesh.axes.size(); ++set) {
-    std::vector<int> axes;
+    Axes axes;
     for (size_t a = 0; a < mesh.axes.size(); ++a)
       if (set >> a & 1)
         axes.push_back(a);

@@ -12,7 +12,7 @@ using Group = std::vector<int64_t>; // devices in ascending order
 
 namespace {
 
-std::vector<Group> groupsOf(const Mesh &mesh, ArrayRef<int> axes) {
+std::vector<Group> groupsOf(const Mesh &mesh, AxesRef axes) {
   std::vector<Group> groups;
   llvm::DenseMap<int64_t, size_t> byFirst; // the member at position 0 of all axes
   for (int64_t device = 0; device < mesh.devices(); ++device) {
@@ -172,7 +172,7 @@ HostLinks planning::hostLinksOf(const Cluster &cluster) {
   return links;
 }
 
-Link planning::linkOf(const Cluster &cluster, const Mesh &mesh, ArrayRef<int> axes) {
+Link planning::linkOf(const Cluster &cluster, const Mesh &mesh, const Axes &axes) {
   assert(mesh.devices() <= cluster.devices() && "the mesh does not fit");
   LinkBuilder builder(cluster, mesh.devices());
   for (const Group &group : groupsOf(mesh, axes))

@@ -24,7 +24,7 @@ struct Devices {
 
 int64_t indexOf(int device, int axis) { return device >> (2 - axis) & 1; }
 
-int64_t pieceOf(int device, llvm::ArrayRef<int> axes) {
+int64_t pieceOf(int device, AxesRef axes) {
   int64_t piece = 0;
   for (int axis : axes)
     piece = piece * 2 + indexOf(device, axis);
@@ -32,7 +32,7 @@ int64_t pieceOf(int device, llvm::ArrayRef<int> axes) {
 }
 
 /// The ranks that differ from a device only along the axes, in order.
-std::vector<int> groupOf(int device, llvm::ArrayRef<int> axes) {
+std::vector<int> groupOf(int device, AxesRef axes) {
   std::vector<int> group;
   for (int64_t member = 0; member < mesh.parts(axes); ++member) {
     int other = device;

@@ -8,6 +8,11 @@ func.func @no_axes() attributes {dist.mesh = #dist.mesh<>} {
 
 // -----
 
+// expected-error @+1 {{a mesh has at most 7 axes, got 8}}
+#mesh = #dist.mesh<"a" = 1, "b" = 1, "c" = 1, "d" = 1, "e" = 1, "f" = 1, "g" = 1, "h" = 1>
+
+// -----
+
 // expected-error @+1 {{axis "data" of the mesh is repeated or has no name}}
 func.func @repeated() attributes {dist.mesh = #dist.mesh<"data" = 2, "data" = 4>} {
   return

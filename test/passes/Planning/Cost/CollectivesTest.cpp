@@ -32,7 +32,7 @@ Mesh mesh(std::vector<int64_t> sizes) {
 
 TEST(Collectives, OneLevel) {
   Cluster cluster = makeCluster({{"l", 4, 100, 3}});
-  Link link = linkOf(cluster, mesh({4}), 0);
+  Link link = linkOf(cluster, mesh({4}), {0});
   EXPECT_EQ(link.members, 4);
   EXPECT_EQ(stepSeconds(link, Kind::reduceScatter, 800), 3 * 3 + 0.75 * 800 / 100);
   EXPECT_EQ(stepSeconds(link, Kind::allGather, 800), 3 * 3 + 0.75 * 800 / 100);
@@ -55,7 +55,7 @@ TEST(Collectives, BytesSent) {
 TEST(Collectives, AloneIsFree) {
   for (const char *kind : {"cpu", "cuda"})
     for (const Cluster &cluster : {makeCluster({}, kind), makeCluster({{"l", 1, 1, 1}}, kind)}) {
-      Link link = linkOf(cluster, mesh({1}), 0);
+      Link link = linkOf(cluster, mesh({1}), {0});
       for (Kind step : {Kind::allReduce, Kind::reduceScatter, Kind::allGather, Kind::allToAll, Kind::slice})
         EXPECT_EQ(stepSeconds(link, step, 1e9), 0);
       EXPECT_EQ(permuteSeconds(link, 1e9), 0);
@@ -63,7 +63,7 @@ TEST(Collectives, AloneIsFree) {
 }
 
 TEST(Collectives, InsideANode) {
-  Link link = linkOf(twoNodes, mesh({2, 8}), 1);
+  Link link = linkOf(twoNodes, mesh({2, 8}), {1});
   EXPECT_EQ(link.members, 8);
   EXPECT_EQ(link.levels, (std::vector<Link::Share>{{1, 1}, {0, 0}}));
   EXPECT_EQ(link.bandwidth, 100);
@@ -74,20 +74,20 @@ TEST(Collectives, InsideANode) {
 
 TEST(Collectives, AcrossNodesStrided) {
   // Pairs {i, i + 8}: eight of them share a machine's link.
-  Link pairs = linkOf(twoNodes, mesh({2, 8}), 0);
+  Link pairs = linkOf(twoNodes, mesh({2, 8}), {0});
   EXPECT_EQ(pairs.levels, (std::vector<Link::Share>{{1, 1}, {1, 8}}));
   EXPECT_EQ(pairs.bandwidth, 40. / 8);
   EXPECT_EQ(stepSeconds(pairs, Kind::reduceScatter, 100), 10 + 0.5 * 100 / 5);
   EXPECT_EQ(stepSeconds(pairs, Kind::allToAll, 100), 10 + 8 * 50. / 40);
   // {i, i + 4, i + 8, i + 12}: the hops of the ring take 1, 10, 1, 10.
-  Link fours = linkOf(twoNodes, mesh({4, 4}), 0);
+  Link fours = linkOf(twoNodes, mesh({4, 4}), {0});
   EXPECT_EQ(fours.levels, (std::vector<Link::Share>{{1, 1}, {2, 4}}));
   EXPECT_EQ(fours.bandwidth, 40. / 4);
   EXPECT_EQ(stepSeconds(fours, Kind::allGather, 400), 21 + 0.75 * 400 / 10);
 }
 
 TEST(Collectives, AcrossNodesContiguous) {
-  Link link = linkOf(twoNodes, mesh({16}), 0);
+  Link link = linkOf(twoNodes, mesh({16}), {0});
   EXPECT_EQ(link.levels, (std::vector<Link::Share>{{1, 1}, {8, 1}}));
   EXPECT_EQ(link.bandwidth, 40);
   EXPECT_EQ(link.latency, 10);
@@ -101,17 +101,17 @@ TEST(Collectives, AcrossNodesContiguous) {
 
 TEST(Collectives, SizesThatDoNotNest) {
   // Of {0..5} and {6..11} the second is in both machines; of the pairs {i, i + 6}, four are.
-  EXPECT_EQ(linkOf(twoNodes, mesh({2, 6}), 1).bandwidth, 40);
-  EXPECT_EQ(linkOf(twoNodes, mesh({2, 6}), 1).pass, 4 + 20 - 1);
-  EXPECT_EQ(linkOf(twoNodes, mesh({2, 6}), 0).levels[1].groups, 4);
-  EXPECT_EQ(linkOf(twoNodes, mesh({2, 6}), 0).bandwidth, 10);
+  EXPECT_EQ(linkOf(twoNodes, mesh({2, 6}), {1}).bandwidth, 40);
+  EXPECT_EQ(linkOf(twoNodes, mesh({2, 6}), {1}).pass, 4 + 20 - 1);
+  EXPECT_EQ(linkOf(twoNodes, mesh({2, 6}), {0}).levels[1].groups, 4);
+  EXPECT_EQ(linkOf(twoNodes, mesh({2, 6}), {0}).bandwidth, 10);
   // Half of a machine crosses no border.
-  EXPECT_EQ(linkOf(twoNodes, mesh({2, 4}), 0).bandwidth, 100);
+  EXPECT_EQ(linkOf(twoNodes, mesh({2, 4}), {0}).bandwidth, 100);
 }
 
 TEST(Collectives, EqualLevelsAreOne) {
   Cluster two = makeCluster({{"l", 4, 100, 3}, {"m", 4, 100, 3}}), one = makeCluster({{"l", 16, 100, 3}});
-  Link a = linkOf(two, mesh({16}), 0), b = linkOf(one, mesh({16}), 0);
+  Link a = linkOf(two, mesh({16}), {0}), b = linkOf(one, mesh({16}), {0});
   for (Kind kind : {Kind::reduceScatter, Kind::allGather})
     EXPECT_DOUBLE_EQ(stepSeconds(a, kind, 1234), stepSeconds(b, kind, 1234));
 }
@@ -119,7 +119,7 @@ TEST(Collectives, EqualLevelsAreOne) {
 /// Two groups of four whose link is slow: 2 (h-1)/h of the bytes leave a machine, in place of 2 (n-1)/n.
 TEST(Collectives, ByHosts) {
   Cluster cluster = makeCluster({{"inside", 4, 100, 1}, {"outside", 2, 2, 10}});
-  Link all = linkOf(cluster, mesh({8}), 0);
+  Link all = linkOf(cluster, mesh({8}), {0});
   double inside = 2 * (3 * 1 + 0.75 * 1000 / 100), across = 2 * (10 + 0.5 * 1000 / 2.);
   EXPECT_DOUBLE_EQ(stepSeconds(all, Kind::allReduce, 1000), inside + across);
   EXPECT_LT(inside + across, 2 * (25 + 7. / 8 * 1000 / 2.)); // the ring
@@ -128,7 +128,7 @@ TEST(Collectives, ByHosts) {
   EXPECT_NEAR(stepSeconds(all, Kind::allReduce, 1), 4 * 1.01 + 10.5, 1e-6);
   EXPECT_EQ(bytesSent(all, Kind::allReduce, 1), 2 + 1 + 2);
   // Two of each machine, in two groups that share its link.
-  Link two = linkOf(cluster, mesh({4, 2}), 0);
+  Link two = linkOf(cluster, mesh({4, 2}), {0});
   EXPECT_DOUBLE_EQ(stepSeconds(two, Kind::allReduce, 1000), 2 * (1 + 0.5 * 1000 / 100) + 2 * (10 + 0.5 * 1000 / 1.));
   EXPECT_EQ(hostLinksOf(cluster), (divisi::HostLinks{{1, 100}, {10, 2}}));
 }
@@ -137,7 +137,7 @@ TEST(Collectives, ByHosts) {
 // 20.8, 4 strided 16.2, 2 strided 8.1 GB/s.
 TEST(Collectives, GalvatronsStrides) {
   Cluster cluster = makeCluster({{"nvlink", 8, 155.7, 1e-9}, {"network", 2, 44.7, 1e-9}});
-  auto bandwidth = [&](std::vector<int64_t> sizes, int axis) { return linkOf(cluster, mesh(sizes), axis).bandwidth; };
+  auto bandwidth = [&](std::vector<int64_t> sizes, int axis) { return linkOf(cluster, mesh(sizes), {axis}).bandwidth; };
   EXPECT_DOUBLE_EQ(bandwidth({16}, 0), 44.7);
   EXPECT_DOUBLE_EQ(bandwidth({2, 8}, 1), 155.7);
   EXPECT_NEAR(bandwidth({8, 2}, 0) / 20.8, 1, 0.1);
@@ -147,7 +147,7 @@ TEST(Collectives, GalvatronsStrides) {
 
 TEST(Collectives, TreesOfManyNodes) {
   std::vector<Cluster::Level> levels = {{"nvlink", 8, 240e9, 2e-6}, {"network", 16, 200e9, 5e-6}};
-  Link cuda = linkOf(makeCluster(levels, "cuda"), mesh({128}), 0), cpu = linkOf(makeCluster(levels), mesh({128}), 0);
+  Link cuda = linkOf(makeCluster(levels, "cuda"), mesh({128}), {0}), cpu = linkOf(makeCluster(levels), mesh({128}), {0});
   double tree = 2 * (7 * 2e-6 + 4 * 5e-6);
   EXPECT_DOUBLE_EQ(stepSeconds(cuda, Kind::allReduce, 1e3), tree + 2 * 1e3 / 200e9);
   EXPECT_EQ(stepSeconds(cuda, Kind::allReduce, 1e12), stepSeconds(cpu, Kind::allReduce, 1e12));
@@ -158,7 +158,7 @@ TEST(Collectives, TreesOfManyNodes) {
     EXPECT_EQ(stepSeconds(cuda, kind, 1e3), stepSeconds(cpu, kind, 1e3));
   // Devices of their own machines make trees at once: 64 of them, six levels.
   Cluster single = makeCluster({{"nvlink", 1, 240e9, 2e-6}, {"network", 64, 25e9, 5e-6}}, "cuda");
-  EXPECT_DOUBLE_EQ(stepSeconds(linkOf(single, mesh({64}), 0), Kind::allReduce, 0), 2 * 6 * 5e-6);
+  EXPECT_DOUBLE_EQ(stepSeconds(linkOf(single, mesh({64}), {0}), Kind::allReduce, 0), 2 * 6 * 5e-6);
 }
 
 TEST(Collectives, Transfers) {
@@ -178,7 +178,7 @@ TEST(Collectives, Transfers) {
 struct Random {
   Cluster cluster;
   Mesh grid;
-  llvm::SmallVector<int> axes;
+  Axes axes;
 
   explicit Random(unsigned seed) {
     std::mt19937 random(seed);
