@@ -17,8 +17,10 @@ constexpr int64_t mostUneven = 16;
 /// the work.
 constexpr double leastDivided = 0.5, leastOfUneven = 0.05;
 
-/// How far below the known ones the share of another mesh may be (leastShare).
-constexpr double leastOfShares = 0.98;
+/// How far below the known ones the share of another mesh may be (leastShare): it was 0.992 of them at least in published networks.
+constexpr double leastOfShares = 0.99;
+/// How much faster a plan of a large program on more devices than the best one's must be: less than the searches' gap.
+constexpr double fasterOfLarge = 0.01;
 
 /// The smaller numbers of devices from which plans are tried: whole parts first.
 std::vector<int64_t> fewerThan(int64_t all) {
@@ -67,7 +69,7 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, ll
   const double share = large ? leastShare(found) : 0;
   for (int64_t devices : fewerThan(all)) {
     const bool fewer = devices < itsDevices; // which may take the same time; more must be faster
-    const double most = fastestSoFar * (fewer ? 1 + sameTime : 1 - sameTime);
+    const double most = fastestSoFar * (fewer ? 1 + sameTime : 1 - (large ? fasterOfLarge : sameTime));
     const double least = leastSeconds(one, devices);
     if (least >= most)
       continue; // too few for that much work
