@@ -2,7 +2,7 @@
 
 #include "step/UpdateOrder.h"
 
-#include <set>
+#include <map>
 
 using namespace divisi;
 using namespace divisi::dist;
@@ -22,7 +22,8 @@ static bool mayLieAt(const Piece &piece, int version, int old, bool unread, bool
 StepPieces::StepPieces(const Problem &problem, const Groups &groups, const FusedProblem &fused, const Mesh &mesh,
                        const Plan &plan, const Expansion &expansion, const StepCollectives &collectives, bool exact)
     : end(problem.ops.size()), problem(problem), groups(groups), fused(fused), mesh(mesh), plan(plan), all(expansion),
-      collectives(collectives), exact(exact), written(expansion.versions.size()), cutBefore(expansion.versions.size()) {
+      collectives(collectives), exact(exact), written(expansion.versions.size()), cutBefore(expansion.versions.size()), wantedBy(problem.tensors.size(), -1),
+      pieceOf(problem.ops.size(), -1) {
   for (auto [v, version] : llvm::enumerate(all.versions)) // a source comes before what is made of it
     sent.push_back(version.source >= 0 && (sent[version.source] || !collectives.of(v).empty()));
   for (const FusedProblem::Item &item : fused.items)
@@ -39,16 +40,18 @@ StepPieces::StepPieces(const Problem &problem, const Groups &groups, const Fused
 
 /// The operations of an item, without those that would recompute what an earlier item wrote to be resharded: the
 /// resharded value is read instead.
-llvm::SmallVector<int, 4> StepPieces::neededOps(const FusedProblem::Item &item) const {
-  std::set<int> wanted(item.writes.begin(), item.writes.end()); // tensors
+llvm::SmallVector<int, 4> StepPieces::neededOps(const FusedProblem::Item &item) {
+  const int number = &item - fused.items.data();
+  auto want = [&](int t) { wantedBy[t] = number; };
+  llvm::for_each(item.writes, want);
   llvm::SmallVector<int, 4> ops;
   for (int op : llvm::reverse(item.ops)) {
-    if (!item.call && llvm::none_of(problem.ops[op].results, [&](int t) { return wanted.count(t); }))
+    if (!item.call && llvm::none_of(problem.ops[op].results, [&](int t) { return wantedBy[t] == number; }))
       continue;
     ops.push_back(op);
     for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
       if (!sent[version] || !written[all.produced[t]])
-        wanted.insert(t);
+        want(t);
   }
   std::reverse(ops.begin(), ops.end());
   return ops;
@@ -144,35 +147,45 @@ void StepPieces::cutForCall(const Piece &call) {
   }
 }
 
-/// By operation of an item: its piece. A piece ends where a collective is between an operation that makes a value and one
-/// that reads it; an operation runs in the first piece that needs it.
-std::map<int, int> StepPieces::numberPieces(const FusedProblem::Item &item, llvm::ArrayRef<int> ops) const {
-  std::map<int, int> number;
-  std::map<int, int> neededIn; // by operation: of the pieces that need it, the first
+/// The piece of the item at hand that makes a tensor; -1: none does.
+int StepPieces::pieceThatMakes(int tensor) const {
+  const int maker = groups.maker[tensor];
+  return maker < 0 ? -1 : pieceOf[maker];
+}
+
+/// Gives the operations of an item their pieces. A piece ends where a collective is between an operation that makes a value and
+/// one that reads it; an operation runs in the first piece that needs it.
+void StepPieces::numberPieces(const FusedProblem::Item &item, llvm::ArrayRef<int> ops) {
+  bool ends = false; // one of the pieces
   for (int op : ops) {
-    int &piece = number[op];
+    int piece = 0;
     for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
-      if (auto producer = number.find(groups.maker[t]); producer != number.end() && producer->first != op)
-        piece = std::max(piece, producer->second + sent[version]);
+      if (const int from = pieceThatMakes(t); from >= 0) {
+        piece = std::max(piece, from + sent[version]);
+        ends |= sent[version];
+      }
+    pieceOf[op] = piece;
   }
+  if (!ends)
+    return;
+  std::map<int, int> neededIn; // by operation: of the pieces that need it, the first
   for (int op : llvm::reverse(ops)) {
     const bool stored = llvm::any_of(problem.ops[op].results, [&](int t) { return llvm::is_contained(item.writes, t); });
     if (auto needed = neededIn.find(op); needed != neededIn.end() && !stored)
-      number[op] = std::max(number[op], needed->second);
+      pieceOf[op] = std::max(pieceOf[op], needed->second);
     for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
-      if (auto producer = number.find(groups.maker[t]); producer != number.end() && producer->first != op) {
-        const int piece = sent[version] ? producer->second : number[op];
-        auto [it, fresh] = neededIn.try_emplace(producer->first, piece);
+      if (const int from = pieceThatMakes(t); from >= 0) {
+        const int piece = sent[version] ? from : pieceOf[op];
+        auto [it, fresh] = neededIn.try_emplace(groups.maker[t], piece);
         it->second = std::min(it->second, piece);
       }
   }
-  return number;
 }
 
 /// One piece, unless there is a collective between an operation of the item that makes a value and one that reads it.
 void StepPieces::addPieces(const FusedProblem::Item &item) {
   const llvm::SmallVector<int, 4> ops = neededOps(item);
-  const std::map<int, int> number = numberPieces(item, ops);
+  numberPieces(item, ops);
   std::vector<Piece> parts(1);
   auto part = [&](int piece) -> Piece & {
     if (piece >= (int)parts.size())
@@ -180,14 +193,14 @@ void StepPieces::addPieces(const FusedProblem::Item &item) {
     return parts[piece];
   };
   for (int op : ops) {
-    const int piece = number.at(op);
+    const int piece = pieceOf[op];
     part(piece).ops.push_back(op);
     addWork(part(piece), item, op);
     for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op])) {
       if (!sent[version])
         continue;
-      if (auto producer = number.find(groups.maker[t]); producer != number.end()) {
-        addUnique(part(producer->second).writes, all.produced[t]);
+      if (const int maker = pieceThatMakes(t); maker >= 0) {
+        addUnique(part(maker).writes, all.produced[t]);
         written[all.produced[t]] = true;
         addUnique(part(piece).reads, version);
       } else if (written[all.produced[t]] && llvm::is_contained(item.ops, groups.maker[t])) {
@@ -198,7 +211,7 @@ void StepPieces::addPieces(const FusedProblem::Item &item) {
   if (item.epilogue && parts.size() == 1)
     parts[0].apart = 0;
   for (const FusedProblem::Read &read : item.reads) {
-    if (!number.count(read.op))
+    if (pieceOf[read.op] < 0)
       continue;
     int version = all.operands[read.op][read.operand];
     if (parts[0].apart && llvm::is_contained(item.apart, read.memory)) {
@@ -207,13 +220,13 @@ void StepPieces::addPieces(const FusedProblem::Item &item) {
       else // not what the call has
         parts[0].apart.reset();
     }
-    addUnique(part(number.at(read.op)).reads, version);
+    addUnique(part(pieceOf[read.op]).reads, version);
     if (all.versions[version].source < 0) // else it has a memory of its own
       views[version].push_back(all.produced[read.memory]);
   }
   for (int t : item.writes)
-    if (auto maker = number.find(groups.maker[t]); maker != number.end()) {
-      addUnique(part(maker->second).writes, all.produced[t]);
+    if (const int maker = pieceThatMakes(t); maker >= 0) {
+      addUnique(part(maker).writes, all.produced[t]);
       if (parts[0].apart && llvm::is_contained(item.apart, t))
         *parts[0].apart += bytesOf(all.produced[t]);
     }
@@ -225,6 +238,8 @@ void StepPieces::addPieces(const FusedProblem::Item &item) {
           version = v;
       parts[0].overwrites.push_back({all.produced[written], version});
     }
+  for (int op : ops)
+    pieceOf[op] = -1;
   for (auto [p, piece] : llvm::enumerate(parts)) {
     if (piece.ops.empty())
       continue;

@@ -22,13 +22,14 @@ public:
 
 private:
   double bytesOf(int version) const { return planning::bytesOf(problem, mesh, all.versions[version]); }
-  llvm::SmallVector<int, 4> neededOps(const FusedProblem::Item &item) const;
+  llvm::SmallVector<int, 4> neededOps(const FusedProblem::Item &item);
   bool isCut(int version) const;
   bool cutsOut(const Piece &piece) const;
   bool isElementwise(const Piece &piece) const;
   void addWork(Piece &piece, const FusedProblem::Item &item, int op) const;
   void addPiece(const FusedProblem::Item &item);
-  std::map<int, int> numberPieces(const FusedProblem::Item &item, llvm::ArrayRef<int> ops) const;
+  int pieceThatMakes(int tensor) const;
+  void numberPieces(const FusedProblem::Item &item, llvm::ArrayRef<int> ops);
   void addPieces(const FusedProblem::Item &item);
   void moveUpdates();
   void addCopies();
@@ -45,6 +46,8 @@ private:
   std::vector<bool> sent;      // by version: a collective is among what makes it; without one, it is cut out where it is read
   std::vector<bool> written;   // by version: in the middle of an item, to be resharded
   std::vector<bool> cutBefore; // by version: for a call
+  std::vector<int> wantedBy;   // by tensor: the last item whose needed operations read or make it
+  std::vector<int> pieceOf;    // by operation: its piece of the item at hand, or -1
 };
 
 } // namespace divisi::planning

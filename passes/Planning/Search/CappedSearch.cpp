@@ -248,7 +248,7 @@ void CappedSearch::cross(bool exact) {
 void CappedSearch::polish() {
   if (under && over)
     take(planOf(mix(base, under->choice, over->choice, capacity)));
-  if (cheapest.cost == infinity)
+  if (cheapest.cost == infinity || polished == std::pair(cheapest.cost, boundPrice))
     return;
   std::vector<int> choice = cheapest.choice;
   improveByTrees(base, choice, boundPrice);
@@ -256,6 +256,7 @@ void CappedSearch::polish() {
   choice = cheapest.choice;
   improve(base, choice, 0, capacity, /*pairs=*/true);
   take(planOf(choice));
+  polished = {cheapest.cost, boundPrice};
 }
 
 /// Closes the gap that the multiplier leaves, if the remaining problem is small enough.

@@ -70,6 +70,7 @@ private:
   std::vector<GraphPlan> taken; // within the capacity, if others are wanted
   std::optional<GraphPlan> under, over;
   double lowerBound = -std::numeric_limits<double>::infinity(), boundPrice = 0;
+  std::pair<double, double> polished{0, 0}; // cost and price
   double passedPrice = -1, passedBound = 0; // of the last messages: further ones at this price begin with this bound
   double workDone = 0;
   int roundsDone = 0;

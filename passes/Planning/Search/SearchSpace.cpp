@@ -122,7 +122,8 @@ private:
     Template &result = *made;
     result.strategies = strategiesOf(problem, mesh, group);
     result.cost.assign(result.strategies.size(), 0);
-    std::map<std::pair<int, int>, std::vector<Sharding>> operands, results;
+    using Lists = std::map<std::pair<int, int>, std::vector<int>>; // by member and position: numbers of shardings, by strategy
+    Lists operands, results;
     for (auto [s, strategy] : llvm::enumerate(result.strategies)) {
       std::map<int, Sharding> made;
       step::Work work;
@@ -147,18 +148,19 @@ private:
             internal += reshard(problem.tensors[t], it->second, want);
             continue;
           }
-          operands[{(int)m, (int)i}].push_back(std::move(want));
+          operands[{(int)m, (int)i}].push_back(tables.reshards.numberOf(want));
         }
         for (auto [i, t] : llvm::enumerate(entry.results)) {
           Sharding have = resultSharding(entry, mesh, factors, i, strategy.passed);
-          made[t] = have;
+          if (group.ops.size() > 1)
+            made[t] = have;
           if (impl.fused.stored[t])
             work.bytes += localBytes(problem.tensors[t], mesh, have);
           if (!impl.groups.outside[t])
             continue;
           if (facts[t].whole)
             internal += reshard(problem.tensors[t], have, Sharding(have.dims.size()));
-          results[{(int)m, (int)i}].push_back(std::move(have));
+          results[{(int)m, (int)i}].push_back(tables.reshards.numberOf(have));
         }
       }
       result.cost[s] = 1e6 * first.repeats * (internal + costs.prices.seconds(work, first.precision, launches));
@@ -166,16 +168,16 @@ private:
     result.operands.resize(group.ops.size());
     result.results.resize(group.ops.size());
     for (auto &[place, list] : operands)
-      result.operands[place.first].push_back({place.second, slot(list)});
+      result.operands[place.first].push_back({place.second, tables.slots.of(list)});
     for (auto &[place, list] : results)
-      result.results[place.first].push_back({place.second, slot(list)});
+      result.results[place.first].push_back({place.second, tables.slots.of(list)});
     return made;
   }
 
   /// Single numbers are summed together with others: norms of gradients, counts and losses. One takes no time of its own.
   static bool isNumber(const Problem::Tensor &tensor) { return tensor.bytes() == tensor.elementBytes; }
   double reshard(const Problem::Tensor &tensor, const Sharding &have, const Sharding &want) const {
-    return isNumber(tensor) ? 0 : costs.reshard(tensor.bytes(), have, want);
+    return have == want || isNumber(tensor) ? 0 : costs.reshard(tensor.bytes(), have, want);
   }
 
   int root(int tensor) const { return impl.rootOf[tensor]; }
