@@ -24,8 +24,8 @@ bool insert(std::vector<int> &list, int item) {
 constexpr size_t mostNeighbours = 100;
 
 /// Min-fill takes ten times as long as min-weight, and mostly finds an order that is not much better: it is tried if
-/// min-weight needs at most n times the work that is allowed.
-constexpr double worthFilling = 8;
+/// min-weight needs at most n times the work that is allowed, and more than this share of it.
+constexpr double worthFilling = 8, leastFilled = 0.25;
 
 /// In place of the score of a variable that has been eliminated: no entry has it.
 constexpr double eliminated = std::numeric_limits<double>::quiet_NaN();
@@ -58,7 +58,7 @@ double fillOf(const std::vector<int> &around, const Neighbours &neighbours) {
 
 EliminationOrder EliminationOrder::best(const Graph &graph, const std::vector<int> &sizes, double mostWork) {
   EliminationOrder weight(graph, sizes, Rule::Weight, mostWork * worthFilling);
-  if (weight.work > mostWork * worthFilling)
+  if (weight.work > mostWork * worthFilling || weight.work < mostWork * leastFilled)
     return weight;
   EliminationOrder fill(graph, sizes, Rule::Fill, std::min(mostWork, weight.work));
   return weight.work < fill.work ? weight : fill;

@@ -19,7 +19,7 @@ constexpr double leastDivided = 0.5, leastOfUneven = 0.05;
 
 /// How far below the known ones the share of another mesh may be (leastShare): it was 0.992 of them at least in published networks.
 constexpr double leastOfShares = 0.99;
-/// How much faster a plan of a large program on more devices than the best one's must be: less than the searches' gap.
+/// How much faster a plan of a large program must be on more devices than the best plan's, or on a part that is not whole.
 constexpr double fasterOfLarge = 0.01;
 
 /// The smaller numbers of devices from which plans are tried: whole parts first.
@@ -68,12 +68,12 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, ll
   const bool large = problem.ops.size() > mostThorough;
   const double share = large ? leastShare(found) : 0;
   for (int64_t devices : fewerThan(all)) {
-    const bool fewer = devices < itsDevices; // which may take the same time; more must be faster
-    const double most = fastestSoFar * (fewer ? 1 + sameTime : 1 - (large ? fasterOfLarge : sameTime));
+    const bool fewer = devices < itsDevices, uneven = all % devices != 0;
+    // Fewer may take the same time; more must be faster, and of a large program also what is not a whole part.
+    const double most = fastestSoFar * (fewer && !(large && uneven) ? 1 + sameTime : 1 - (large ? fasterOfLarge : sameTime));
     const double least = leastSeconds(one, devices);
     if (least >= most)
       continue; // too few for that much work
-    const bool uneven = all % devices != 0;
     if (uneven && result.empty() && best.mesh.devices() == 1 &&
         (large || least > best.prediction.seconds * (1 - leastOfUneven)))
       continue;

@@ -29,8 +29,9 @@ constexpr double farFromKnown = 0.1; // how much slower than a known plan those 
 constexpr double clearlyByHand = 0.002, clearlyBySearch = 0.01;
 /// How often a search is repeated with less memory, where the prediction needs more than the search believed.
 constexpr int mostAttempts = 5;
-/// The first look at the meshes of a large program, or at three axes: a gap and sums of elimination (SolveOptions).
-constexpr double coarseGap = 1e-2, coarseTables = 2e7;
+/// The first look at the meshes of a large program, or at three axes: a gap and sums of elimination (SolveOptions). A plan's
+/// prediction differs by more from its search's cost. The gap of the second look at the best meshes of a large program.
+constexpr double coarseGap = 2e-2, coarseTables = 2e7, refinedGap = 1e-2;
 /// Three axes are tried where a step waits for at least this share of its time.
 constexpr double leastWaited = 0.01;
 
@@ -251,8 +252,11 @@ SolveOptions Planner::firstEffort() const { return problem.ops.size() > mostThor
 llvm::Expected<std::vector<Candidate>> Planner::candidates(const PlannerOptions &options) const {
   auto found = allCandidates(options);
   {
+    std::vector<int64_t> best;
+    if (found && !found->empty())
+      best = sizesOf(llvm::min_element(*found, isBetter)->mesh);
     std::lock_guard lock(building);
-    built.clear(); // what comes later asks for one mesh
+    std::erase_if(built, [&](const auto &space) { return space.first != best; }); // what comes later asks for this mesh
   }
   if (found)
     for (Candidate &candidate : *found)
@@ -421,6 +425,7 @@ void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candi
     meshes.push_back(candidate->mesh);
   const Spaces spaces = spacesOf(meshes);
   SolveOptions effort = firstEffort();
+  effort.gap = large ? refinedGap : effort.gap;
   effort.others = refinedOthers;
   for (const Candidate *candidate : searched)
     for (double share : moreShares) {

@@ -2,46 +2,34 @@
 
 #include "passes/Planning/Search/Numbers.h"
 
+#include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"
-
-#include <algorithm>
-#include <array>
-#include <numeric>
 
 using namespace divisi;
 using namespace divisi::planning;
 
-using Text = std::vector<int>;
+template <typename... Parts> static uint64_t hash(const Parts &...parts) {
+  return static_cast<size_t>(llvm::hash_combine(parts...));
+}
 
+/// Refinement of colours (Weisfeiler and Leman), each a hash of a variable's look and of those of its neighbours. The order of
+/// neighbours is of no account: their hashes are summed. (Were two variables that differ given one colour, only the first plan
+/// would be worse.)
 void planning::tieAlike(PairwiseProblem &problem, const std::vector<int> &looks) {
   auto &variables = problem.variables;
-  std::vector<int> colors;
-  Numbers<Text> first;
+  std::vector<uint64_t> colors, around;
   for (auto [look, variable] : llvm::zip(looks, variables))
-    colors.push_back(first.of({look, (int)variable.cost.size()}));
-  std::vector<int> begin(variables.size() + 1); // of a variable's neighbors
-  for (const auto &e : problem.edges)
-    ++begin[e.from + 1], ++begin[e.to + 1];
-  std::partial_sum(begin.begin(), begin.end(), begin.begin());
-  std::vector<std::array<int, 3>> around(begin.back());
-  Text text;
+    colors.push_back(hash(look, variable.cost.size()));
   for (int round = 0; round < 3; ++round) {
-    std::vector<int> next(begin.begin(), begin.end() - 1);
+    around.assign(variables.size(), 0);
     for (const auto &e : problem.edges) {
-      around[next[e.from]++] = {0, e.matrix, colors[e.to]};
-      around[next[e.to]++] = {1, e.matrix, colors[e.from]};
+      around[e.from] += hash(0, e.matrix, colors[e.to]);
+      around[e.to] += hash(1, e.matrix, colors[e.from]);
     }
-    Numbers<Text> kinds;
-    std::vector<int> refined;
-    for (size_t v = 0; v < variables.size(); ++v) {
-      std::sort(around.begin() + begin[v], around.begin() + begin[v + 1]);
-      text.assign(1, colors[v]);
-      for (int i = begin[v]; i < begin[v + 1]; ++i)
-        text.insert(text.end(), around[i].begin(), around[i].end());
-      refined.push_back(kinds.of(text));
-    }
-    colors = std::move(refined);
+    for (auto [color, sum] : llvm::zip(colors, around))
+      color = hash(color, sum);
   }
-  for (size_t v = 0; v < variables.size(); ++v)
-    variables[v].kind = colors[v];
+  Numbers<uint64_t> kinds;
+  for (auto [variable, color] : llvm::zip(variables, colors))
+    variable.kind = kinds.of(color);
 }
