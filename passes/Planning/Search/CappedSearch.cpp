@@ -45,7 +45,7 @@ constexpr double mostWaste = 0.05;
 
 CappedSearch::CappedSearch(const Graph &base, double capacity, const SolveOptions &options)
     : base(base), capacity(capacity), options(options), roomy(withinCapacity(base.mostMemory(), capacity)),
-      tablesLeft(options.tables), stage(std::make_unique<SearchStage>(restrict(base, allStrategies(base)))) {}
+      tablesLeft(options.tables), stage(std::make_unique<SearchStage>(unreduced(base))) {}
 
 GraphPlan CappedSearch::planOf(std::vector<int> choice) const {
   double cost = base.cost(choice), memory = base.memory(choice);
@@ -300,7 +300,8 @@ void CappedSearch::run() {
   little = std::min(little, options.tables / 4);
   if (EliminationOrder order = EliminationOrder::best(base, sizes, little); order.work <= little)
     narrow = std::move(order);
-  polish();
+  if (!roomy)
+    polish(); // else messages soon lead to better plans
   cross(/*exact=*/false);
   polish();
   if (!done() && !narrow)

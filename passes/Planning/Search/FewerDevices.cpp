@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t mostUneven = 16;
 /// Where no whole part is better than one device, other numbers are tried in small programs only, and if they may be
 /// faster by the second share. In large programs they are tried on meshes whose axes divide at least the first share of
-/// the work.
+/// the work, and only if they are fewer than those of the best plan.
 constexpr double leastDivided = 0.5, leastOfUneven = 0.05;
 
 /// How far below the known ones the share of another mesh may be (leastShare): it was 0.992 of them at least in published networks.
@@ -69,14 +69,16 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, ll
   const double share = large ? leastShare(found) : 0;
   for (int64_t devices : fewerThan(all)) {
     const bool fewer = devices < itsDevices, uneven = all % devices != 0;
-    // Fewer may take the same time; more must be faster, and of a large program also what is not a whole part.
-    const double most = fastestSoFar * (fewer && !(large && uneven) ? 1 + sameTime : 1 - (large ? fasterOfLarge : sameTime));
+    const bool saves = fewer && !(large && uneven); // they may take the same time, all others must be faster
+    const double most = fastestSoFar * (saves ? 1 + sameTime : 1 - (large ? fasterOfLarge : sameTime));
     const double least = leastSeconds(one, devices);
     if (least >= most)
       continue; // too few for that much work
     if (uneven && result.empty() && best.mesh.devices() == 1 &&
         (large || least > best.prediction.seconds * (1 - leastOfUneven)))
       continue;
+    if (uneven && large && !fewer)
+      continue; // (the whole parts around it are worse)
     PlannerOptions only = options;
     only.meshes = enumerateMeshes(cluster, devices);
     llvm::erase_if(only.meshes, [&](const Mesh &mesh) {

@@ -99,6 +99,14 @@ std::vector<int> ReducedGraph::expand(const std::vector<int> &choice) const {
   return result;
 }
 
+ReducedGraph planning::unreduced(const Graph &graph) {
+  ReducedGraph result{graph, std::vector<int>(graph.variables.size()), allStrategies(graph), {}};
+  std::iota(result.variable.begin(), result.variable.end(), 0);
+  for (int e = 0; e < static_cast<int>(graph.edges.size()); ++e)
+    result.edgeOrigin.emplace_back(e, 1);
+  return result;
+}
+
 ReducedGraph planning::restrict(const Graph &graph, const std::vector<std::vector<int>> &kept) {
   std::vector<int> leader(graph.variables.size());
   std::iota(leader.begin(), leader.end(), 0);

@@ -70,6 +70,8 @@ struct ReducedGraph {
 ReducedGraph reduce(const Graph &graph, const std::vector<int> &leader, const std::vector<std::vector<int>> &kept);
 /// The same without leaders.
 ReducedGraph restrict(const Graph &graph, const std::vector<std::vector<int>> &kept);
+/// The graph itself (not a raw one), as a reduction that leaves all.
+ReducedGraph unreduced(const Graph &graph);
 /// All strategies of every variable.
 std::vector<std::vector<int>> allStrategies(const Graph &graph);
 

@@ -22,7 +22,7 @@ constexpr size_t refined = 2;    // meshes
 constexpr int refinedOthers = 2; // of each search of these, as many plans of about the same cost are predicted, too
 /// Of meshes that are refined, or split further: how much slower than the best plan. (Of 32 searches of large programs, no mesh
 /// that was 2 % behind came to the front.)
-constexpr double nearBest = 0.05, nearBestOfLarge = 0.03;
+constexpr double nearBest = 0.05, nearBestOfLarge = 0.02;
 constexpr double farFromKnown = 0.1; // how much slower than a known plan those are that are not refined at all
 /// Plans from other beginnings are taken only if they are faster by these shares: below them, what the search found is
 /// as good, and easier to understand. Of strategies, which somebody could write by hand, and of searches.
