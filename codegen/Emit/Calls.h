@@ -17,7 +17,7 @@ struct ProgramCall {
   graph::Precision precision = graph::fp32;
   bool collective = false;
   bool packed = false;   // a collective of several tensors
-  dist::Axes axes; // of the task's mesh, that a collective spans
+  dist::Axes axes;       // of the task's mesh, that a collective spans
   int64_t group = 1;     // ranks that take part in it
 };
 

@@ -87,6 +87,8 @@ private:
   int8_t list[most] = {}; // those that are not in use are 0
 };
 
+static_assert(sizeof(Axes) == 8);
+
 /// The inner half of an axis that planning has split in two.
 inline constexpr llvm::StringLiteral innerAxis = "inner";
 

@@ -121,9 +121,10 @@ private:
     }
     collective.members = 1;
     for (auto axis : axes.getAsRange<StringAttr>()) {
-      collective.axes.push_back(numberOf(axis.getAsOpaquePointer()));
-      if (auto position = mesh.find(axis.getValue()))
+      if (auto position = mesh.find(axis.getValue())) {
+        collective.axes.push_back(*position);
         collective.members *= mesh.axes[*position].size;
+      }
     }
     collective.element = numberOf(graph::tensorType(op->getOperand(0)).getElementType().getAsOpaquePointer());
     collective.when = when;
@@ -150,7 +151,7 @@ private:
   }
 
   dist::Mesh mesh;
-  llvm::DenseMap<const void *, int> numbers; // of axes and element types
+  llvm::DenseMap<const void *, int> numbers; // of element types
 };
 } // namespace
 } // namespace divisi::partitioning

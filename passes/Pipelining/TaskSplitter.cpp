@@ -1,5 +1,4 @@
 #include "passes/Pipelining/TaskSplitter.h"
-#include "dialects/Dist/StageAxes.h"
 #include "dialects/Graph/GraphBuilder.h"
 #include "dialects/Graph/Nodes.h"
 #include "dialects/Graph/WhenNeeded.h"
@@ -33,6 +32,9 @@ TaskSplitter::TaskSplitter(func::FuncOp function, StepParts parts, const Schedul
 
 LogicalResult TaskSplitter::run(int64_t &nextMessage) {
   messageId = &nextMessage;
+  findMesh();
+  if (!valid)
+    return failure();
   for (Operation &op : block.without_terminator())
     if (parts.at(&op) != Part::anywhere && !isUnused(op))
       write(&op);
@@ -54,6 +56,18 @@ LogicalResult TaskSplitter::run(int64_t &nextMessage) {
   writeSchedule();
   function.erase();
   return success(valid);
+}
+
+/// The mesh of the tasks: the stages, the replicas that take turns, and the axes inside of a stage.
+void TaskSplitter::findMesh() {
+  if (auto inner = function->getAttrOfType<dist::MeshAttr>(dist::names::partitioned))
+    meshOfTasks = dist::toMesh(inner);
+  if (!options.replicas.empty())
+    axesOfTasks = dist::StageAxes::of(function).withTurns(options.replicas, meshOfTasks);
+  meshOfTasks.axes.insert(meshOfTasks.axes.begin(), {dist::stageAxis.str(), devices()});
+  if (meshOfTasks.axes.size() > dist::Axes::most)
+    fail("with the axes of stages and of replicas in turn the mesh has " + Twine(meshOfTasks.axes.size()) +
+         " axes, at most " + Twine(dist::Axes::most) + " are possible");
 }
 
 void TaskSplitter::fail(const Twine &message) {
@@ -98,14 +112,9 @@ TaskWriter &TaskSplitter::task(TaskKey key) {
     attributes.erase(asynchronousStep);
     attributes.set(dist::names::stage, b.getI64IntegerAttr(deviceOf(key)));
     if (devices() > 1) {
-      dist::Mesh mesh;
-      if (auto inner = function->getAttrOfType<dist::MeshAttr>(dist::names::partitioned))
-        mesh = dist::toMesh(inner);
       if (!options.replicas.empty())
-        attributes.set(dist::names::stageAxes,
-                       dist::StageAxes::of(function).withTurns(options.replicas, mesh).toAttr(function.getContext()));
-      mesh.axes.insert(mesh.axes.begin(), {dist::stageAxis.str(), devices()});
-      attributes.set(dist::names::partitioned, dist::toAttr(mesh, function.getContext()));
+        attributes.set(dist::names::stageAxes, axesOfTasks.toAttr(function.getContext()));
+      attributes.set(dist::names::partitioned, dist::toAttr(meshOfTasks, function.getContext()));
     }
     it = tasks
              .try_emplace(key, function, key.number, dist::nameOf(key.kind),

@@ -1,4 +1,5 @@
 #pragma once
+#include "dialects/Dist/StageAxes.h"
 #include "passes/Pipelining/StageDecisions.h"
 #include "passes/Pipelining/TaskWriter.h"
 #include "passes/Planning/Simulator/Schedule.h"
@@ -31,6 +32,7 @@ private:
   /// Whether tasks of a batch of several microbatches run while those of the batch before are in flight.
   bool doubleBuffered() const { return options.doubleBuffered() && isTraining(); }
   bool isTraining() const { return mlir::func::FuncOp(function).getName() == "train"; }
+  void findMesh();
   void fail(const llvm::Twine &message);
   int deviceOf(TaskKey key) const { return key.once() ? key.number : options.deviceOf(key.number); }
   TaskKey keyOf(mlir::Operation *op) const;
@@ -104,6 +106,8 @@ private:
   mlir::Block &block;
   int64_t *messageId = nullptr;
   bool valid = true;
+  dist::Mesh meshOfTasks;
+  dist::StageAxes axesOfTasks; // with the axes of turns
   std::map<TaskKey, TaskWriter> tasks;
   llvm::DenseMap<mlir::Operation *, int64_t> when;
   llvm::DenseSet<mlir::Operation *> weights;

@@ -8,7 +8,6 @@
 using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
-using llvm::ArrayRef;
 
 /// The axes over which an operation's results are pending: contracted ones, and those that pass through.
 static std::pair<Axes, Reduction> pendingOf(const Problem::Op &op, const FactorAxes &factors, AxesRef passed,

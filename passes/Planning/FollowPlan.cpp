@@ -63,8 +63,6 @@ FailureOr<FollowedPlan> planning::followPlan(ModuleOp module, dist::PlanOp text,
   separateScalars(module);
   FollowedPlan followed;
   followed.mesh = dist::toMesh(text.getMesh());
-  if (!isReasonable(followed.mesh))
-    return text.emitError("a mesh has at most 6 axes and 4096 devices");
   for (const dist::Mesh::Axis &axis : followed.mesh.axes)
     if (dist::StageAxes::isTurn(axis.name))
       return text.emitError("the axis '") << axis.name << "' is for replicas that take microbatches in turn: 'replicas' "

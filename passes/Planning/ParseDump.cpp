@@ -3,6 +3,7 @@
 #include "dialects/Graph/Arguments.h"
 #include "dialects/Graph/Nodes.h"
 #include "passes/Planning/Nesting.h"
+#include "passes/Planning/Passes.h"
 #include "runtime/include/divisi/file_kind.h"
 #include "runtime/include/divisi/suggest.h"
 
@@ -91,6 +92,10 @@ dist::PlanOp planning::parsePlan(OwningOpRef<ModuleOp> &file, const std::string 
     return {};
   }
   dist::PlanOp plan = *plans.begin();
+  if (!isReasonable(dist::toMesh(plan.getMesh()))) {
+    plan.emitError("a mesh has at most 6 axes and 4096 devices");
+    return {};
+  }
   if (dist::toMesh(plan.getMesh()).find(dist::stageAxis)) {
     plan.emitError(
         "a plan's mesh is that of one stage: the axis 'stage' belongs into the attribute 'pipeline', as stages = N");

@@ -3,7 +3,6 @@
 using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
-using llvm::ArrayRef;
 
 Propagation::Propagation(const Problem &problem, const Mesh &mesh)
     : problem(problem), mesh(mesh), fixed(problem.tensors.size()), users(problem.tensors.size()),

@@ -7,7 +7,6 @@
 using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
-using llvm::ArrayRef;
 using Group = std::vector<int64_t>; // devices in ascending order
 
 namespace {

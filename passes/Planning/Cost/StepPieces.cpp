@@ -22,8 +22,8 @@ static bool mayLieAt(const Piece &piece, int version, int old, bool unread, bool
 StepPieces::StepPieces(const Problem &problem, const Groups &groups, const FusedProblem &fused, const Mesh &mesh,
                        const Plan &plan, const Expansion &expansion, const StepCollectives &collectives, bool exact)
     : end(problem.ops.size()), problem(problem), groups(groups), fused(fused), mesh(mesh), plan(plan), all(expansion),
-      collectives(collectives), exact(exact), written(expansion.versions.size()), cutBefore(expansion.versions.size()), wantedBy(problem.tensors.size(), -1),
-      pieceOf(problem.ops.size(), -1) {
+      collectives(collectives), exact(exact), written(expansion.versions.size()), cutBefore(expansion.versions.size()),
+      wantedBy(problem.tensors.size(), -1), pieceOf(problem.ops.size(), -1) {
   for (auto [v, version] : llvm::enumerate(all.versions)) // a source comes before what is made of it
     sent.push_back(version.source >= 0 && (sent[version.source] || !collectives.of(v).empty()));
   for (const FusedProblem::Item &item : fused.items)

@@ -249,14 +249,14 @@ void CappedSearch::polish() {
   if (under && over)
     take(planOf(mix(base, under->choice, over->choice, capacity)));
   if (cheapest.cost == infinity || polished == std::pair(cheapest.cost, boundPrice))
-    return;
+    return; // it would begin where the last time began
+  polished = {cheapest.cost, boundPrice};
   std::vector<int> choice = cheapest.choice;
   improveByTrees(base, choice, boundPrice);
   take(planOf(std::move(choice)));
   choice = cheapest.choice;
   improve(base, choice, 0, capacity, /*pairs=*/true);
   take(planOf(choice));
-  polished = {cheapest.cost, boundPrice};
 }
 
 /// Closes the gap that the multiplier leaves, if the remaining problem is small enough.

@@ -88,9 +88,9 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, ll
       continue;
     only.alone = false;
     auto others = llvm::expectedToOptional(firstCandidates(only, {most, share}));
+    const double accepted = large && !saves ? most : best.prediction.seconds * (1 + sameTime);
     for (Candidate &candidate : others ? *others : std::vector<Candidate>())
-      if (isBetter(candidate, best) ||
-          (candidate.fits && candidate.prediction.seconds <= best.prediction.seconds * (1 + sameTime)))
+      if (candidate.fits && candidate.prediction.seconds <= accepted)
         result.push_back(std::move(candidate));
     if (double seconds = fastest(result); seconds < fastestSoFar) {
       fastestSoFar = seconds;

@@ -29,9 +29,9 @@ constexpr double farFromKnown = 0.1; // how much slower than a known plan those 
 constexpr double clearlyByHand = 0.002, clearlyBySearch = 0.01;
 /// How often a search is repeated with less memory, where the prediction needs more than the search believed.
 constexpr int mostAttempts = 5;
-/// The first look at the meshes of a large program, or at three axes: a gap and sums of elimination (SolveOptions). A plan's
-/// prediction differs by more from its search's cost. The gap of the second look at the best meshes of a large program.
-constexpr double coarseGap = 2e-2, coarseTables = 2e7, refinedGap = 1e-2;
+/// Coarse searches: their sums of elimination (SolveOptions), the gap of the first look at the meshes of a large program, and that
+/// of further looks, or at three axes. A plan's prediction differs by more than the first from its search's cost.
+constexpr double coarseTables = 2e7, firstGap = 2e-2, furtherGap = 1e-2;
 /// Three axes are tried where a step waits for at least this share of its time.
 constexpr double leastWaited = 0.01;
 
@@ -81,9 +81,9 @@ SolveOptions uncertified() {
   return effort;
 }
 
-SolveOptions coarse() {
+SolveOptions coarse(double gap) {
   SolveOptions effort = uncertified();
-  effort.gap = coarseGap;
+  effort.gap = gap;
   effort.tables = coarseTables;
   return effort;
 }
@@ -240,14 +240,16 @@ std::vector<Candidate> Planner::searchNear(const Candidate &candidate, int param
       for (auto [t, tensor] : llvm::enumerate(problem.tensors))
         if (tensor.role == Problem::Role::parameter)
           places[t] = tensor.name == problem.tensors[parameter].name ? sharding : candidate.plan.tensors[t];
-      auto far = search(spaces, candidate.mesh, {{parameter, sharding}}, firstShare, firstEffort()),
-           near = search(spaces, candidate.mesh, places, candidate.hidden, firstEffort());
+      auto far = search(spaces, candidate.mesh, {{parameter, sharding}}, firstShare, effort(furtherGap)),
+           near = search(spaces, candidate.mesh, places, candidate.hidden, effort(furtherGap));
       return isBetter(near[0], far[0]) ? near : far;
     });
   return inParallel(tasks);
 }
 
-SolveOptions Planner::firstEffort() const { return problem.ops.size() > mostThorough ? coarse() : uncertified(); }
+SolveOptions Planner::effort(double gap) const {
+  return problem.ops.size() > mostThorough ? coarse(gap) : uncertified();
+}
 
 llvm::Expected<std::vector<Candidate>> Planner::candidates(const PlannerOptions &options) const {
   auto found = allCandidates(options);
@@ -317,14 +319,14 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
       continue;
     }
     if (options.searches && (!exchanged || !options.pins.empty()))
-      tasks.push_back([&, places = *places] { return search(spaces, mesh, places, firstShare, firstEffort(), limit); });
+      tasks.push_back([&, places = *places] { return search(spaces, mesh, places, firstShare, effort(firstGap), limit); });
     const bool left = mesh.axes.size() > 1 && options.meshes.size() > 1 && !thorough;
     if (!options.searches || (left && options.everyMesh))
       tasks.push_back([&, mesh, places = *places] {
         auto found = fittingStrategies(mesh, options.pins);
         if (!found.empty() || options.searches)
           return found;
-        return search(spacesOf(mesh), mesh, places, firstShare, firstEffort(), limit); // sizes do not divide
+        return search(spacesOf(mesh), mesh, places, firstShare, effort(firstGap), limit); // sizes do not divide
       });
     if (!options.searches && mesh.axes.size() == 1 && mesh.axes[0].name != "model")
       tasks.push_back([&, mesh] { return fittingStrategies(meshOf("model", mesh.devices()), options.pins); });
@@ -354,7 +356,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
       const auto places = statesOf(problem, found[0].plan, options.pins);
       if (isFound(answers, mesh, places))
         return {};
-      return search(spaces, mesh, places, firstShare, firstEffort(), limit);
+      return search(spaces, mesh, places, firstShare, effort(firstGap), limit);
     });
   auto further = answersTo(tasks);
   for (auto [i, strategy] : llvm::enumerate(ofStrategies))
@@ -381,7 +383,7 @@ std::vector<Candidate> Planner::withThirdAxis(const PlannerOptions &options,
   for (const Mesh &mesh : meshes)
     tasks.push_back([&]() -> std::vector<Candidate> {
       auto places = llvm::expectedToOptional(placesOf(problem, mesh, options.pins));
-      return places ? search(spacesOf(mesh), mesh, *places, firstShare, coarse()) : std::vector<Candidate>();
+      return places ? search(spacesOf(mesh), mesh, *places, firstShare, coarse(furtherGap)) : std::vector<Candidate>();
     });
   return inParallel(tasks);
 }
@@ -424,9 +426,8 @@ void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candi
   for (const Candidate *candidate : searched)
     meshes.push_back(candidate->mesh);
   const Spaces spaces = spacesOf(meshes);
-  SolveOptions effort = firstEffort();
-  effort.gap = large ? refinedGap : effort.gap;
-  effort.others = refinedOthers;
+  SolveOptions options = effort(furtherGap);
+  options.others = refinedOthers;
   for (const Candidate *candidate : searched)
     for (double share : moreShares) {
       const double dearer = candidate->hideable * (candidate->hidden - share); // with less overlap no plan costs less
@@ -434,7 +435,7 @@ void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candi
         continue;
       tasks.push_back([&, candidate, share] {
         auto places = llvm::cantFail(placesOf(problem, candidate->mesh, pins)); // (which held there before)
-        return search(spaces, candidate->mesh, places, share, effort);
+        return search(spaces, candidate->mesh, places, share, options);
       });
     }
   for (Candidate &other : inParallel(tasks))

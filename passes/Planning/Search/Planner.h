@@ -141,11 +141,11 @@ private:
                                   bool evenIfWhole = true) const;
   /// The strategies that fit, from ZeRO 3 on, or the one that needs the least memory.
   std::vector<Candidate> fittingStrategies(const dist::Mesh &mesh, const std::vector<Pin> &pins) const;
-  /// The effort of the first look at a mesh.
-  SolveOptions firstEffort() const;
+  /// The effort of a look at a mesh: of a large program, with this gap.
+  SolveOptions effort(double gap) const;
   llvm::Expected<std::vector<Candidate>> allCandidates(const PlannerOptions &options) const;
-  /// The strategies, and searches of the given meshes for plans within the limit; in large programs, if there is one, only
-  /// strategies without ZeRO.
+  /// The strategies, and searches of the given meshes for plans within the limit; in large programs, if there is one, no
+  /// strategies.
   llvm::Expected<std::vector<Candidate>> firstCandidates(const PlannerOptions &options, PlanLimit limit = {}) const;
   /// The best meshes of two axes with one of them split in two.
   std::vector<Candidate> withThirdAxis(const PlannerOptions &options, const std::vector<Candidate> &found) const;

@@ -13,8 +13,7 @@ template <typename... Parts> static uint64_t hash(const Parts &...parts) {
 }
 
 /// Refinement of colours (Weisfeiler and Leman), each a hash of a variable's look and of those of its neighbours. The order of
-/// neighbours is of no account: their hashes are summed. (Were two variables that differ given one colour, only the first plan
-/// would be worse.)
+/// neighbours is of no account: their hashes are summed. (Were two variables that differ given one colour, a plan might be worse.)
 void planning::tieAlike(PairwiseProblem &problem, const std::vector<int> &looks) {
   auto &variables = problem.variables;
   std::vector<uint64_t> colors, around;
