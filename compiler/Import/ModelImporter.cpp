@@ -39,6 +39,9 @@ ImportedModel ModelImporter::run() {
   readOpsets();
   reportUnsupported(model->graph().node());
   if (!options.forwardOnly) {
+    if (model->training_info_size() > 0)
+      warn("the file's training_info (an optimizer and its state) is not read: --loss, --optimizer and other flags say how the "
+           "model trains");
     if (std::string note = widenHalves(*model, reader); !note.empty())
       notes.push_back(note);
     refuseFoldedBatchNorm();
@@ -303,15 +306,19 @@ Results ModelImporter::importSubgraph(const onnx::GraphProto &graph, llvm::Array
 /// The largest value that is evaluated, the largest number of elements that its computation may have, and of scalar operations.
 static constexpr int64_t maxEvaluated = 1 << 22, maxSlice = 1 << 26, maxOperations = 1 << 20;
 
-/// Whether a value depends on constants only, and its computation is within the limit.
-static bool canEvaluate(Value value) {
+/// Whether a value depends on constants only, and its computation is within the limit. (What depends on more is kept: else each
+/// iteration of a loop would be walked back to the first.)
+bool ModelImporter::canEvaluate(Value value) {
   llvm::SmallPtrSet<Operation *, 16> seen;
   SmallVector<Value> open{value};
   int64_t elements = 0;
   while (!open.empty()) {
-    Operation *op = open.pop_back_val().getDefiningOp();
-    if (!op || isa<divisi::graph::RandomnessInterface>(op)) // random numbers differ in each step
+    Value next = open.pop_back_val();
+    Operation *op = next.getDefiningOp();
+    if (!op || varying.contains(next) || isa<divisi::graph::RandomnessInterface>(op)) { // random numbers differ in each step
+      varying.insert(value);
       return false;
+    }
     if (!seen.insert(op).second)
       continue;
     for (Type type : op->getResultTypes())

@@ -73,6 +73,7 @@ public:
   std::optional<mlir::DenseElementsAttr> evaluate(mlir::Value value);
   /// The same, if it takes at most `budget` scalar operations, which are taken from it.
   std::optional<mlir::DenseElementsAttr> evaluate(mlir::Value value, int64_t &budget);
+  bool canEvaluate(mlir::Value value);
   /// The results of a graph of a node, which may use the names of `scope`. Its nodes' names begin with `prefix`.
   Results importSubgraph(const onnx::GraphProto &graph, llvm::ArrayRef<Item> inputs, const Scope &scope,
                          const std::string &prefix);
@@ -139,6 +140,7 @@ private:
   std::vector<std::pair<mlir::Value, mlir::Value>> renewals; // buffer, new value
   llvm::DenseMap<mlir::Value, mlir::DenseElementsAttr> evaluated;
   llvm::DenseSet<mlir::Value> unknown; // they could not be evaluated
+  llvm::DenseSet<mlir::Value> varying; // they depend on more than constants
   int64_t importedNodes = 0;
   std::optional<bool> inTraining; // isInTraining(), once it is known
   struct Check {

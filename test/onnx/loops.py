@@ -179,6 +179,9 @@ REFUSED = {
         }>""", {"h0": H, "w": W, "trips": N(9), "yes": TRUE, "hundred": np.float64(100)},
         "(Loop): its condition is computed from the inputs or parameters of the model: only loops whose iterations are known"),
     "endless": (f"""y = Loop("", yes, h0) {BODY}""", {"h0": H, "w": W, "yes": TRUE}, "goes beyond the 65536 nodes that loops may have"),
+    # No operation of the body reads a parameter: what is known of each iteration must not be asked of all before it.
+    "endless-elementwise": ("""y = Loop("", yes, h0) <body = body (int64 i, bool on, double[2,3] h) => (bool on, double[2,3] g) { g = Tanh(h) }>""",
+        {"h0": H, "yes": TRUE}, "goes beyond the 65536 nodes that loops may have"),
     "branch-of-input": ("""
         t = ReduceSum<keepdims = 0>(none)
         big = Greater(t, zero)

@@ -34,6 +34,19 @@ TEST_F(ImportTest, weightsAndSkeleton) {
   EXPECT_EQ(skeleton.graph().node_size(), 2);
 }
 
+TEST_F(ImportTest, trainingInfoIsKeptButNotRead) {
+  ModelMaker m = classifier();
+  m.model.add_training_info()->mutable_algorithm()->set_name("step");
+  auto model = import(m);
+  ASSERT_TRUE(mlir::succeeded(model)) << error();
+  ASSERT_EQ(model->warnings.size(), 1u);
+  EXPECT_HAS(model->warnings[0], "training_info (an optimizer and its state) is not read");
+  onnx::ModelProto skeleton;
+  ASSERT_TRUE(skeleton.ParseFromString(model->skeleton));
+  ASSERT_EQ(skeleton.training_info_size(), 1);
+  EXPECT_EQ(skeleton.training_info(0).algorithm().name(), "step");
+}
+
 TEST_F(ImportTest, tiedParametersAreOneArgument) {
   ModelMaker m;
   m.input("ids", {2}, onnx::TensorProto::INT64).weight("wte", {7, 3}).output("loss");
