@@ -73,7 +73,6 @@ public:
   std::optional<mlir::DenseElementsAttr> evaluate(mlir::Value value);
   /// The same, if it takes at most `budget` scalar operations, which are taken from it.
   std::optional<mlir::DenseElementsAttr> evaluate(mlir::Value value, int64_t &budget);
-  bool canEvaluate(mlir::Value value);
   /// The results of a graph of a node, which may use the names of `scope`. Its nodes' names begin with `prefix`.
   Results importSubgraph(const onnx::GraphProto &graph, llvm::ArrayRef<Item> inputs, const Scope &scope,
                          const std::string &prefix);
@@ -88,6 +87,7 @@ public:
   void warn(std::string text);
 
 private:
+  bool canEvaluate(mlir::Value value);
   void readOpsets();
   void importInitializers(Scope &scope);
   void importInitializer(onnx::TensorProto &tensor, Scope &scope);

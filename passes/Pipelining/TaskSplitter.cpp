@@ -60,6 +60,8 @@ LogicalResult TaskSplitter::run(int64_t &nextMessage) {
 
 /// The mesh of the tasks: the stages, the replicas that take turns, and the axes inside of a stage.
 void TaskSplitter::findMesh() {
+  if (devices() == 1)
+    return; // tasks keep the function's
   if (auto inner = function->getAttrOfType<dist::MeshAttr>(dist::names::partitioned))
     meshOfTasks = dist::toMesh(inner);
   if (!options.replicas.empty())

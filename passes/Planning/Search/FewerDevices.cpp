@@ -74,11 +74,9 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, ll
     const double least = leastSeconds(one, devices);
     if (least >= most)
       continue; // too few for that much work
-    if (uneven && result.empty() && best.mesh.devices() == 1 &&
-        (large || least > best.prediction.seconds * (1 - leastOfUneven)))
+    const bool gainsLittle = result.empty() && best.mesh.devices() == 1 && least > best.prediction.seconds * (1 - leastOfUneven);
+    if (uneven && (large ? !fewer : gainsLittle))
       continue;
-    if (uneven && large && !fewer)
-      continue; // (the whole parts around it are worse)
     PlannerOptions only = options;
     only.meshes = enumerateMeshes(cluster, devices);
     llvm::erase_if(only.meshes, [&](const Mesh &mesh) {
