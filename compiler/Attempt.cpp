@@ -210,7 +210,8 @@ llvm::Expected<Attempt::Met> Attempt::meet(const TrainOptions &train, const Micr
   return Met{step->hash, std::move(*step)};
 }
 
-llvm::Error Attempt::toTrain(const TrainOptions &train) {
+llvm::Error Attempt::toTrain(TrainOptions train) {
+  followTrainingInfo(*session.model.module, request.import, train);
   Level level = levelOf(*session.model.module);
   if (level >= Level::planned)
     return llvm::createStringError("'" + request.input + "' is planned already");

@@ -47,7 +47,7 @@ private:
                            const planning::Cluster &cluster);
   llvm::Error priceInParts(const planning::Cluster &cluster, const dist::Mesh &mesh, int zero,
                            MicrobatchOptions options);
-  llvm::Error toTrain(const TrainOptions &train);
+  llvm::Error toTrain(TrainOptions train);
 };
 
 } // namespace divisi::compiler

@@ -31,6 +31,8 @@ LogicalResult Compilation::run() {
   if (microbatches.microbatches == 0 && failed(chooseMicrobatches()))
     return failure();
   train = request.model.train;
+  RunDefaults ofFile;
+  ofFile.lr = followTrainingInfo(*model.module, request.model.import, train);
   train.forGpu = request.cuda;
   plan.target = train.forGpu ? "cuda" : "cpu";
   hasBatchNorm = graph::hasBatchNorm(*model.module);
@@ -39,8 +41,10 @@ LogicalResult Compilation::run() {
     return failure();
   if (failed(applyMesh()) || failed(toTrain()))
     return failure();
-  if (level >= Level::train)
+  if (level >= Level::train) {
+    noteDefaults(*model.module, ofFile);
     noteDefaults(*model.module, request.defaults);
+  }
   if (level >= Level::train && level <= Level::exec) // also of a dump whose 'dist.sync' was edited
     noteSync(*model.module, sync);
   if (failed(toPlanned()) || failed(toExec()))
@@ -130,6 +134,7 @@ LogicalResult Compilation::toTrain() {
     trained = train;
   }
   level = Level::train;
+  (*model.module)->removeDiscardableAttr(graph::names::optimizer); // the step follows it
   return session.run([&](OpPassManager &pm) { addTrainPipeline(pm, train); });
 }
 
@@ -197,8 +202,13 @@ LogicalResult Compilation::toExec() {
 
 LogicalResult Compilation::lower() {
   WeightsReference weights;
+  TrainingState training;
+  if (model.training)
+    training = TrainingState(*model.module, *model.training);
   if (!model.weights.empty() && request.isProgram) {
-    auto written = executable.weights(model.weights);
+    std::vector<Weight> values = model.weights;
+    llvm::append_range(values, training.weights());
+    auto written = executable.weights(values);
     if (!written)
       return fail(written.takeError());
     weights = *written;
@@ -214,8 +224,8 @@ LogicalResult Compilation::lower() {
   if (!expectation->ends)
     return fail("the stages of this pipeline would wait for each other for ever: a fault of the compiler, if nobody has "
          "edited its dump; another --schedule or other cuts may do");
-  codegen::ProgramData data{writeManifest(*model.module, request.name, *defaults, weights, &*expectation),
-                            model.skeleton, executable.next()};
+  codegen::ProgramData data{writeManifest(*model.module, request.name, *defaults, weights, &*expectation, training),
+                            model.skeleton + (model.training ? model.training->info : ""), executable.next()};
   codegen::Targets targets{request.cpu, {}};
   if (request.cuda)
     targets.cuda = request.architectures;

@@ -265,7 +265,8 @@ int64_t compiler::ranksOf(ModuleOp module, const dist::Sync &sync) {
 }
 
 std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunDefaults &defaults,
-                                    const WeightsReference &weights, const Expectation *expectation) {
+                                    const WeightsReference &weights, const Expectation *expectation,
+                                    const TrainingState &training) {
   json::Array inputs, states, scalars, results, predictions, mesh, collectives, tasks;
   llvm::StringSet<> seen;
   std::set<int64_t> known;                                 // ids of collectives and transfers
@@ -297,8 +298,11 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
       Type type = task.getArgumentTypes()[i];
       auto offset = task.getArgAttrOfType<IntegerAttr>(i, exec::names::offset);
       if (auto attrs = task.getArgAttrOfType<DictionaryAttr>(i, names::state)) {
-        if (seen.insert(stage + "state " + attrs.getAs<StringAttr>("name").str()).second)
-          states.push_back(located(withSplit(state(attrs, task, i, offset), task, i)));
+        if (seen.insert(stage + "state " + attrs.getAs<StringAttr>("name").str()).second) {
+          json::Object entry = withSplit(state(attrs, task, i, offset), task, i);
+          training.describe(entry);
+          states.push_back(located(std::move(entry)));
+        }
       } else if (auto name = task.getArgAttrOfType<StringAttr>(i, names::input)) {
         auto global = task.getArgAttrOfType<TypeAttr>(i, dist::names::global);
         auto shape = cast<RankedTensorType>(global ? global.getValue() : type).getShape();
@@ -415,6 +419,8 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
       manifest["links"] = std::move(links);
     }
   }
+  if (auto entry = training.describe())
+    manifest["training_info"] = std::move(*entry);
   if (!weights.file.empty())
     manifest["weights"] = json::Object{{"file", weights.file}, {"hashes", weights.hashes}};
   std::string text;

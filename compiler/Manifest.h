@@ -1,5 +1,6 @@
 #pragma once
 #include "compiler/RunDefaults.h"
+#include "compiler/TrainingState.h"
 #include "dialects/Dist/Sync.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -18,7 +19,8 @@ struct Expectation;
 /// Describes planned tasks (after assign-buffers) for the runtime, as JSON (runtime/README.md). With an expectation, it
 /// includes the calls of a step and their expected times.
 std::string writeManifest(mlir::ModuleOp module, llvm::StringRef model, const RunDefaults &defaults,
-                          const WeightsReference &weights, const Expectation *expectation = nullptr);
+                          const WeightsReference &weights, const Expectation *expectation = nullptr,
+                          const TrainingState &training = {});
 
 /// Checks that names are valid in a manifest, which is JSON, and in a file of weights. Fails with a diagnostic.
 mlir::LogicalResult checkNames(mlir::ModuleOp module);

@@ -95,6 +95,10 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   train.weightDecay = options.weightDecay;
   train.beta2Decay = options.beta2Decay;
   train.matchRms = options.matchRms;
+  train.gradientFactor = options.gradientFactor;
+  train.decayFactor = options.decayFactor;
+  train.decayPost = options.decayPost;
+  train.countsThis = options.countsThis;
   train.byAdamw.assign(options.byAdamw.begin(), options.byAdamw.end());
   train.ema = options.ema;
   train.noDecay.assign(options.noDecay.begin(), options.noDecay.end());

@@ -1,8 +1,11 @@
 #include "compiler/Session.h"
 
 #include "passes/Planning/ParseDump.h"
+#include "passes/Training/Optimizer.h"
 
 #include "llvm/ADT/StringExtras.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace divisi;
@@ -48,4 +51,14 @@ LogicalResult Session::run(llvm::function_ref<void(OpPassManager &)> addPasses) 
   PassManager manager(&context);
   addPasses(manager);
   return manager.run(*model.module);
+}
+
+std::optional<double> compiler::followTrainingInfo(ModuleOp module, const ImportOptions &flags, TrainOptions &train) {
+  auto settings = module->getAttrOfType<DictionaryAttr>(graph::names::optimizer);
+  if (!settings || flags.optimizerIsGiven)
+    return std::nullopt;
+  static_cast<training::OptimizerSettings &>(train) = training::settingsOf(settings);
+  auto rate = settings.getAs<FloatAttr>("lr"); // a dump may be edited
+  return rate && std::isfinite(rate.getValueAsDouble()) && rate.getValueAsDouble() >= 0 ? std::optional(rate.getValueAsDouble())
+                                                                                       : std::nullopt;
 }

@@ -19,6 +19,10 @@ struct ModelRequest {
   std::vector<std::string> importFlags, trainFlags; // those that were given: of an ONNX file, and of a step that is not made yet
 };
 
+/// Sets in `train` the optimizer that the training_info of a model's file names, unless flags name one. Returns its learning
+/// rate if it says one.
+std::optional<double> followTrainingInfo(mlir::ModuleOp module, const ImportOptions &flags, TrainOptions &train);
+
 /// A model in the compiler: an ONNX file, or a dump (.mlir) of some level. Errors are printed to stderr.
 class Session {
 public:

@@ -103,6 +103,7 @@ def suites(build):
             Suite("onnx", [python, str(SOURCE / "test/onnx/node_tests.py"), "--divisi", divisi]),
             Suite("contrib", [python, str(SOURCE / "test/onnx/contrib.py"), "--divisi", divisi]),
             Suite("loops", [python, str(SOURCE / "test/onnx/loops.py"), "--divisi", divisi]),
+            Suite("training-info", [python, str(SOURCE / "test/execute/training_info.py"), "--divisi", divisi]),
             Suite("random", [python, str(SOURCE / "test/execute/random_numbers.py"), "--divisi", divisi]),
             Suite("fuzz", [*graphs, "--count", "30"]),
             Suite("fuzz-texts", [*texts, "--count", "25"]),

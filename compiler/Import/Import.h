@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct ImportOptions {
   bool batchNormTraining = true;       // --batch-norm=training|inference
   bool forwardOnly = false;            // all outputs and no loss: @forward; every initializer is a constant
   bool weightsOptional = false;        // external data may be missing
+  bool optimizerIsGiven = false;       // by flags: that of the file's training_info is not followed
 };
 
 /// The initial value of a parameter or buffer: little-endian, a boolean takes one byte. Empty if its file is missing.
@@ -54,10 +56,26 @@ struct TensorListing {
 /// "parameter", "frozen", ...
 llvm::StringRef nameOf(TensorRole role);
 
+/// What a program reads of the training_info of a file and writes to that of the model that it saves.
+struct TrainingBindings {
+  /// Optimizer state, by its parameter and the name that training::Optimizer gives it. The weight has the name of the initializer.
+  struct State {
+    std::string of, moment;
+    Weight value;
+  };
+  std::string info; // the TrainingInfoProto without these states and weights
+  std::vector<State> states;
+  std::set<std::string> weights; // that are initializers of the algorithm
+  std::string count;             // the initializer that counts updates; empty: none
+  std::vector<int64_t> countShape;
+  int64_t updates = 0; // its value
+};
+
 struct ImportedModel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::vector<Weight> weights;
-  std::string skeleton; // the ONNX model without the weights
+  std::string skeleton; // the ONNX model without the weights and without the training_info that is followed
+  std::optional<TrainingBindings> training;
   std::vector<std::string> warnings, notes;
 };
 

@@ -37,15 +37,14 @@ void ModelImporter::warn(std::string text) {
 ImportedModel ModelImporter::run() {
   model = readModel(path);
   readOpsets();
+  if (!options.forwardOnly)
+    readTraining();
   reportUnsupported(model->graph().node());
   if (!options.forwardOnly) {
-    if (model->training_info_size() > 0)
-      warn("the file's training_info (an optimizer and its state) is not read: --loss, --optimizer and other flags say how the "
-           "model trains");
     if (std::string note = widenHalves(*model, reader); !note.empty())
       notes.push_back(note);
     refuseFoldedBatchNorm();
-    trains.emplace(model->graph(), model->producer_name(), options, reader);
+    trains.emplace(model->graph(), model->producer_name(), options, reader, training ? &*training : nullptr);
     for (std::string &warning : trains->conclude())
       warn(std::move(warning));
   }
@@ -78,9 +77,12 @@ ImportedModel ModelImporter::run() {
     fail("the imported model does not verify: ", lastError);
 
   graph::nameNodes(*module);
+  noteTraining();
   ImportedModel result;
   result.weights = takeWeights();
-  result.skeleton = takeSkeleton(result.weights);
+  if (training)
+    result.training = takeTraining(result.weights);
+  result.skeleton = takeSkeleton(result.weights, result.training ? &*result.training : nullptr);
   result.module = std::move(module);
   result.warnings = std::move(warnings);
   result.notes = std::move(notes);
@@ -89,7 +91,19 @@ ImportedModel ModelImporter::run() {
 
 std::vector<TensorListing> ModelImporter::list() {
   model = readModel(path);
-  return Trains(model->graph(), model->producer_name(), options, reader).listing();
+  readTraining();
+  return Trains(model->graph(), model->producer_name(), options, reader, training ? &*training : nullptr).listing();
+}
+
+/// Reads the file's training_info, unless flags say what the loss is.
+void ModelImporter::readTraining() {
+  if (options.loss == ImportOptions::Loss::inModel && options.output.empty()) {
+    training = readTrainingInfo(*model, reader, options.optimizerIsGiven);
+    if (training && options.optimizerIsGiven)
+      notes.push_back("the file's training_info names the loss and what trains; flags name the optimizer, which begins without state");
+  } else if (model->training_info_size() > 0) {
+    warn("the file's training_info (a loss, an optimizer and its state) is not followed, because --loss or --output is given");
+  }
 }
 
 void ModelImporter::readOpsets() {

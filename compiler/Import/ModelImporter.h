@@ -104,6 +104,8 @@ private:
   onnx::NodeProto resolveAttributes(const onnx::NodeProto &node, const Scope &scope);
   const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
   const Operator *operatorOf(const onnx::NodeProto &node, int64_t opset) const;
+  void readTraining();
+  void noteTraining();
   void reportUnsupported(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
 
   void addCheckResults();
@@ -126,13 +128,15 @@ private:
   void foldConstants();
   void eraseUnused();
   std::vector<Weight> takeWeights();
-  std::string takeSkeleton(std::vector<Weight> &weights);
+  std::string takeSkeleton(std::vector<Weight> &weights, const TrainingBindings *bindings);
+  TrainingBindings takeTraining(const std::vector<Weight> &weights);
   void inlineExternal(onnx::TensorProto &tensor);
 
   std::shared_ptr<onnx::ModelProto> model;
   std::string path;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::optional<Signature> arguments;
+  std::optional<TrainingInfo> training; // that is followed
   std::optional<Trains> trains; // of a model with a loss
   std::map<std::string, int64_t> opsets;
   std::map<std::string, const onnx::FunctionProto *> functions;

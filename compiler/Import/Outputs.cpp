@@ -42,15 +42,16 @@ void ModelImporter::addForwardOutputs(const Scope &scope) {
 
 /// The index of the output that is the loss, or from which the loss is computed.
 int ModelImporter::chooseOutput(const Outputs &outputs, bool isLoss) {
+  const std::string &wanted = training ? training->loss : options.output;
+  const std::string asked = training ? "the loss of the file's training_info, '" + wanted + "'" : "--output " + wanted;
   SmallVector<int> candidates;
   SmallVector<std::string> names;
   for (auto [i, output] : llvm::enumerate(outputs)) {
     auto type = tensorType(output.second);
     bool fits = isa<FloatType>(type.getElementType()) && (isLoss ? type.getNumElements() == 1 : type.getRank() >= 1);
-    if (!options.output.empty() && output.first == options.output) {
+    if (!wanted.empty() && output.first == wanted) {
       if (!fits)
-        fail("--output ", options.output, ": the output is ",
-             isLoss ? "not a floating-point scalar" : "not a tensor of floats");
+        fail(asked, ": the output is ", isLoss ? "not a floating-point scalar" : "not a tensor of floats");
       return i;
     }
     if (fits) {
@@ -58,9 +59,9 @@ int ModelImporter::chooseOutput(const Outputs &outputs, bool isLoss) {
       names.push_back(output.first);
     }
   }
-  if (!options.output.empty())
-    fail("--output ", options.output, " names no output of the model",
-         suggestion(options.output, llvm::map_range(outputs, [](auto &o) { return llvm::StringRef(o.first); })));
+  if (!wanted.empty())
+    fail(asked, " names no output of the model",
+         suggestion(wanted, llvm::map_range(outputs, [](auto &o) { return llvm::StringRef(o.first); })));
   if (candidates.empty())
     fail(isLoss ? textOf("the model has no floating-point scalar output to minimize: add a loss with --loss ",
                          llvm::join(lossNames(), "|"), " and --label NAME")

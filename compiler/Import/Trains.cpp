@@ -9,15 +9,18 @@ using namespace divisi::compiler;
 using llvm::StringRef;
 using Kind = ExportNotes::Kind;
 
-Trains::Trains(const onnx::GraphProto &graph, StringRef producer, const ImportOptions &options, TensorReader &reader)
-    : options(options), notes(graph), fromPyTorch(producer == "pytorch") {
+Trains::Trains(const onnx::GraphProto &graph, StringRef producer, const ImportOptions &options, TensorReader &reader,
+               const TrainingInfo *training)
+    : options(options), training(training), notes(graph), fromPyTorch(producer == "pytorch") {
   for (const auto &tensor : graph.initializer()) { // the graph outlives this, so no owner is needed
     initializers.push_back({tensor.name(), reader.read(tensor, nullptr)});
     verdicts[tensor.name()];
   }
   findUses(graph);
-  findDerived();
-  findLost(graph);
+  if (!training) { // else the file names what trains, whatever the module had
+    findDerived();
+    findLost(graph);
+  }
   readFlags();
   for (const Initializer &tensor : initializers)
     verdicts[tensor.name] = decide(tensor);
@@ -187,6 +190,9 @@ Trains::Verdict Trains::decide(const Initializer &tensor) const {
     return verdict;
   if (auto flag = byFlag.find(tensor.name); flag != byFlag.end())
     return flag->second;
+  if (training)
+    return training->updated.count(tensor.name) ? Verdict{TensorRole::parameter, "training_info updates it"}
+                                                : Verdict{TensorRole::frozen, "training_info does not update it"};
   return notes.any() ? decideByNotes(tensor) : decideByName(tensor);
 }
 

@@ -2,11 +2,12 @@
 #include "compiler/Import/ExportNotes.h"
 #include "compiler/Import/Import.h"
 #include "compiler/Import/Tensors.h"
+#include "compiler/Import/TrainingInfo.h"
 
 namespace divisi::compiler {
 
-/// Decides for each initializer of a file whether it is trained: by the flags, by what the exporter wrote about it, or
-/// else by names and numbers. Also finds the parameters that an exporter has left out of the file.
+/// Decides for each initializer of a file whether it is trained: by the flags, by the file's training_info, by what the exporter
+/// wrote about it, or else by names and numbers. Also finds the parameters that an exporter has left out of the file.
 class Trains {
 public:
   struct Verdict {
@@ -16,7 +17,8 @@ public:
   };
 
   /// Throws ImportError for tensors that cannot be read and for flags that do not fit the file.
-  Trains(const onnx::GraphProto &graph, llvm::StringRef producer, const ImportOptions &options, TensorReader &reader);
+  Trains(const onnx::GraphProto &graph, llvm::StringRef producer, const ImportOptions &options, TensorReader &reader,
+         const TrainingInfo *training);
 
   const Verdict &of(const std::string &name) const { return verdicts.at(name); }
   /// All initializers in the file's order, then the parameters that the file lacks.
@@ -54,6 +56,7 @@ private:
   const std::vector<Use> &usesOf(const std::string &name) const;
 
   const ImportOptions &options;
+  const TrainingInfo *const training; // null if the file has none that is followed
   const ExportNotes notes;
   const bool fromPyTorch;
   bool hasCalls = false; // whether nodes have notes about their calls

@@ -1,5 +1,6 @@
 #include "codegen/Lowering/ScalarBuilder.h"
 #include "compiler/Import/ModelImporter.h"
+#include "passes/Training/Optimizer.h"
 
 using namespace mlir;
 using namespace divisi::compiler;
@@ -57,6 +58,16 @@ void ModelImporter::foldConstants() {
 
 //===- Weights and skeleton -----------------------------------------------===//
 
+/// Notes the file's optimizer in the module, for flags that name none.
+void ModelImporter::noteTraining() {
+  if (!training || !training->optimizer)
+    return;
+  NamedAttrList settings(divisi::training::toAttr(*training->optimizer, &context));
+  if (training->learningRate)
+    settings.set("lr", builder.getF64FloatAttr(*training->learningRate));
+  (*module)->setAttr(graph::names::optimizer, settings.getDictionary(&context));
+}
+
 std::vector<Weight> ModelImporter::takeWeights() {
   std::vector<Weight> weights;
   for (auto &argument : arguments->all())
@@ -65,16 +76,91 @@ std::vector<Weight> ModelImporter::takeWeights() {
   return weights;
 }
 
+/// The values that the program has instead of the file's training_info, which is taken out of the model.
+TrainingBindings ModelImporter::takeTraining(const std::vector<Weight> &weights) {
+  TrainingBindings bindings;
+  auto &algorithm = *model->mutable_training_info(0)->mutable_algorithm();
+  std::map<std::string, const Weight *> trained;
+  for (const Weight &weight : weights)
+    if (trains->of(weight.name).role == TensorRole::parameter)
+      trained[weight.name] = &weight;
+  std::set<std::string> taken;
+  auto find = [&](const std::string &name) -> const onnx::TensorProto & {
+    for (const auto *graph : {&std::as_const(algorithm), &model->graph()})
+      for (const auto &tensor : graph->initializer())
+        if (tensor.name() == name)
+          return tensor;
+    fail("training_info: '", name, "' is no initializer");
+  };
+  for (const auto &state : training->states) {
+    auto parameter = trained.find(state.of); // others are frozen, or the loss does not depend on them
+    if (parameter == trained.end())
+      continue;
+    auto owner = std::make_shared<onnx::TensorProto>(find(state.name));
+    TensorData data = reader.read(*owner, owner);
+    if (data.missing)
+      fail("training_info: the value of '", state.name, "' is in a file that is missing");
+    if (data.type != parameter->second->type)
+      fail("training_info: the state '", state.name, "', ", data.type, ", is not of the type of '", state.of, "', ", parameter->second->type);
+    bindings.states.push_back({state.of, state.moment, {state.name, data.type, data.bytes, data.owner}});
+    taken.insert(state.name);
+  }
+  if (!training->count.empty()) {
+    TensorData data = reader.read(find(training->count), nullptr);
+    bindings.count = training->count;
+    bindings.countShape = data.type.getShape().vec();
+    if (data.missing || data.type.getNumElements() != 1)
+      fail("training_info: the count of updates '", training->count, "' is not one number of the file");
+    bindings.updates = integersOf(TensorReader::attribute(data))[0];
+    constexpr int64_t most = int64_t(1) << 53;
+    if (bindings.updates < 0 || bindings.updates > most)
+      fail("training_info: the count of updates '", training->count, "' is ", bindings.updates, ", which is not from 0 to 2^53");
+    taken.insert(training->count);
+  }
+  google::protobuf::RepeatedPtrField<onnx::TensorProto> kept;
+  for (auto &tensor : *algorithm.mutable_initializer()) {
+    if (llvm::any_of(weights, [&](const Weight &weight) { return weight.name == tensor.name(); })) {
+      bindings.weights.insert(tensor.name());
+      continue;
+    }
+    if (taken.count(tensor.name()))
+      continue;
+    if (tensor.data_location() == onnx::TensorProto::EXTERNAL)
+      inlineExternal(tensor);
+    kept.Add()->Swap(&tensor);
+  }
+  // A state can be an initializer of the model's graph. It is then saved as one of the algorithm.
+  algorithm.mutable_initializer()->Swap(&kept);
+  bindings.info = model->training_info(0).SerializePartialAsString();
+  model->clear_training_info();
+  // What the loss needed of the algorithm leaves the graph; of initializers, after their bytes have been taken.
+  auto &graph = *model->mutable_graph();
+  graph.mutable_input()->DeleteSubrange(training->inputs, graph.input_size() - training->inputs);
+  graph.mutable_node()->DeleteSubrange(training->nodes, graph.node_size() - training->nodes);
+  graph.mutable_output()->DeleteSubrange(training->outputs, graph.output_size() - training->outputs);
+  return bindings;
+}
+
 /// Moves the bytes of weights out of the model, and serialises the model without them.
-std::string ModelImporter::takeSkeleton(std::vector<Weight> &weights) {
+std::string ModelImporter::takeSkeleton(std::vector<Weight> &weights, const TrainingBindings *bindings) {
   std::map<std::string, Weight *> taken;
   for (Weight &weight : weights)
     taken[weight.name] = &weight;
+  std::set<std::string> elsewhere; // it is saved with the algorithm
+  if (bindings) {
+    for (const auto &state : bindings->states)
+      elsewhere.insert(state.value.name);
+    if (!bindings->count.empty())
+      elsewhere.insert(bindings->count);
+  }
   auto *graph = model->mutable_graph();
   google::protobuf::RepeatedPtrField<onnx::TensorProto> kept;
-  for (auto &tensor : *graph->mutable_initializer()) {
+  for (auto [i, tensor] : llvm::enumerate(*graph->mutable_initializer())) {
     auto it = taken.find(tensor.name());
+    const bool isCopy = training && (int)i >= training->initializers;
     if (it == taken.end()) {
+      if (isCopy || elsewhere.count(tensor.name()))
+        continue;
       if (tensor.data_location() == onnx::TensorProto::EXTERNAL)
         inlineExternal(tensor);
       kept.Add()->Swap(&tensor);

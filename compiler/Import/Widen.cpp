@@ -87,6 +87,8 @@ private:
 std::string divisi::compiler::widenHalves(onnx::ModelProto &model, TensorReader &reader) {
   Widening widening(reader);
   widening.graph(*model.mutable_graph());
+  for (auto &info : *model.mutable_training_info())
+    widening.graph(*info.mutable_algorithm());
   for (auto &function : *model.mutable_functions())
     widening.nodes(*function.mutable_node());
   if (!widening.halves && !widening.brains)

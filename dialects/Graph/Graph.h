@@ -50,6 +50,7 @@ enum When : int64_t {
 namespace names {
 inline constexpr llvm::StringLiteral parameter = "graph.parameter";    // argument: a parameter's name
 inline constexpr llvm::StringLiteral buffer = "graph.buffer";          // argument: running statistics and other buffers
+inline constexpr llvm::StringLiteral optimizer = "graph.optimizer";    // module: the settings of the file's training_info, with lr
 inline constexpr llvm::StringLiteral frozen = "graph.frozen";          // argument: a parameter that is not trained
 inline constexpr llvm::StringLiteral unpadded = "graph.unpadded";      // argument: a padded state's shape in the model
 inline constexpr llvm::StringLiteral modelShape = "graph.model_shape"; // argument: a parameter's shape in the model

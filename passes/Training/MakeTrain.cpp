@@ -75,7 +75,7 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
 
   OptimizerSettings settingsOf(const ParameterGroup &group) {
     OptimizerSettings settings{optimizer,   momentum,   alpha,    beta1,    beta2,   eps, trustCoefficient,
-                               weightDecay, beta2Decay, nesterov, centered, matchRms};
+                               weightDecay, beta2Decay, nesterov, centered, matchRms, gradientFactor, decayFactor, decayPost, countsThis};
     if (group.byAdamw)
       settings.optimizer = "adamw";
     return settings;

@@ -21,8 +21,7 @@ Value training::like(B &b, Value scalar, Value tensor) {
   return b.broadcast(b.cast(scalar, graph::tensorType(tensor).getElementType()), graph::shapeOf(tensor), {});
 }
 
-/// A moving average after one more value: average * keep + x * (1 - keep).
-static Value moved(B &b, Value average, Value x, double keep) {
+Value training::moved(B &b, Value average, Value x, double keep) {
   Value added = b.scale(x, 1 - keep);
   return b.add(b.scale(average, keep), added);
 }
@@ -31,9 +30,18 @@ Value training::descend(B &b, Value parameter, Value rate, Value change) {
   return b.sub(parameter, b.mul(like(b, rate, parameter), change));
 }
 
-/// The gradient with L2 regularization.
-static Value withL2(B &b, Value gradient, Value parameter, double weightDecay) {
+Value training::withL2(B &b, Value gradient, Value parameter, double weightDecay) {
   return weightDecay == 0 ? gradient : b.add(gradient, b.scale(parameter, weightDecay));
+}
+
+/// 1 - beta^t = 2 y / (1 + y) with y = tanh(-t ln(beta) / 2): computing the difference directly would lose all digits of a
+/// float in the first steps.
+Value training::biasCorrection(B &b, Value t, double beta) {
+  if (beta == 0)
+    return b.splatLike(t, 1);
+  Value y = b.op<graph::TanhOp>(b.scale(t, -std::log(beta) / 2));
+  Value below = b.addConst(y, 1);
+  return b.div(b.scale(y, 2), below);
 }
 
 Value training::lerp(B &b, Value from, Value to, double weight) { return b.add(from, b.scale(b.sub(to, from), weight)); }
@@ -171,8 +179,8 @@ public:
   SmallVector<StringRef> moments() const override { return {"exp_avg", "exp_avg_sq"}; }
   void prepare(B &b, Shared &shared) const override {
     Value step = b.cast(shared.step, b.getBuilder().getF32Type());
-    shared.stepSize = b.div(shared.learningRate, correction(b, step, settings.beta1));
-    shared.denominatorScale = b.op<graph::RsqrtOp>(correction(b, step, settings.beta2));
+    shared.stepSize = b.div(shared.learningRate, biasCorrection(b, step, settings.beta1));
+    shared.denominatorScale = b.op<graph::RsqrtOp>(biasCorrection(b, step, settings.beta2));
   }
   Value update(B &b, const Shared &shared, Value parameter, Value gradient,
                MutableArrayRef<Value> moments) const override {
@@ -192,15 +200,6 @@ public:
   }
 
 protected:
-  /// The bias correction 1 - beta^t = 2 y / (1 + y) with y = tanh(-t ln(beta) / 2): computing the difference directly
-  /// would lose all digits of a float in the first steps.
-  static Value correction(B &b, Value step, double beta) {
-    if (beta == 0)
-      return b.splatLike(step, 1);
-    Value y = b.op<graph::TanhOp>(b.scale(step, -std::log(beta) / 2));
-    Value below = b.addConst(y, 1);
-    return b.div(b.scale(y, 2), below);
-  }
   /// Renews both moving averages: exp_avg / (corrected root of exp_avg_sq + eps).
   Value average(B &b, const Shared &shared, Value gradient, MutableArrayRef<Value> moments) const {
     moments[0] = moved(b, moments[0], gradient, settings.beta1);
@@ -227,7 +226,7 @@ public:
   void prepare(B &b, Shared &shared) const override {
     Adam::prepare(b, shared);
     Value step = b.cast(shared.step, b.getBuilder().getF32Type());
-    shared.stepSize = b.op<graph::ReciprocalOp>(correction(b, step, settings.beta1));
+    shared.stepSize = b.op<graph::ReciprocalOp>(biasCorrection(b, step, settings.beta1));
   }
   Value update(B &b, const Shared &shared, Value parameter, Value gradient,
                MutableArrayRef<Value> moments) const override {
@@ -296,5 +295,5 @@ std::unique_ptr<Optimizer> Optimizer::create(const OptimizerSettings &given, boo
     return createAdafactor(settings);
   if (name == "muon")
     return createMuon(settings);
-  return nullptr;
+  return createOfOnnx(settings);
 }

@@ -39,11 +39,23 @@ static constexpr OptimizerKind kinds[] = {{"sgd", ofSgd},         {"adam", ofAda
                                           {"rmsprop", ofRmsprop}, {"lion", ofLion}, {"lamb", ofLamb},  {"lars", ofLars},
                                           {"adafactor", ofAdafactor}, {"muon", ofMuon}};
 
+static constexpr Constant countsThis{"counts-this", nullptr, &Settings::countsThis};
+static constexpr Constant ofOnnxMomentum[] = {
+    momentum, {"gradient-factor", &Settings::gradientFactor, nullptr, 1}, {"nesterov", nullptr, &Settings::nesterov}, weightDecay, countsThis};
+static constexpr Constant ofOnnxAdagrad[] = {eps, {"decay-factor", &Settings::decayFactor}, weightDecay, countsThis};
+static constexpr Constant ofOnnxAdam[] = {beta1, beta2, eps, weightDecay, {"decay-post", &Settings::decayPost}, countsThis};
+
+static constexpr OptimizerKind kindsOfFiles[] = {
+    {"onnx-momentum", ofOnnxMomentum}, {"onnx-adagrad", ofOnnxAdagrad}, {"onnx-adam", ofOnnxAdam}};
+
 llvm::ArrayRef<OptimizerKind> divisi::training::optimizerKinds() { return kinds; }
 
 const OptimizerKind *divisi::training::findOptimizer(StringRef name) {
-  const auto *it = llvm::find_if(kinds, [&](const OptimizerKind &kind) { return kind.name == name; });
-  return it == std::end(kinds) ? nullptr : it;
+  for (llvm::ArrayRef<OptimizerKind> all : {llvm::ArrayRef(kinds), llvm::ArrayRef(kindsOfFiles)})
+    for (const OptimizerKind &kind : all)
+      if (kind.name == name)
+        return &kind;
+  return nullptr;
 }
 
 std::string divisi::training::optimizerNames() {

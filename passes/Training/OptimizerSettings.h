@@ -12,6 +12,9 @@ struct OptimizerSettings {
   double momentum = 0, alpha = 0.99, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, trustCoefficient = 1e-3, weightDecay = 0,
          beta2Decay = 0.8;
   bool nesterov = false, centered = false, matchRms = false;
+  // Of the optimizers of ONNX, with ONNX's names: beta of Momentum, decay_factor of Adagrad, norm_coefficient_post of Adam.
+  double gradientFactor = 1, decayFactor = 0, decayPost = 0;
+  bool countsThis = false; // the number of updates that these optimizers get counts the present one, too
 };
 
 /// A constant that an optimizer uses: a number or a switch.
@@ -28,9 +31,10 @@ struct OptimizerKind {
   llvm::ArrayRef<OptimizerConstant> constants; // in the order in which a program's meaning names them
 };
 
-/// All optimizers, sgd first.
+/// All optimizers that flags name, sgd first.
 llvm::ArrayRef<OptimizerKind> optimizerKinds();
-/// Null if there is no optimizer of that name.
+/// Null if there is no optimizer of that name. The optimizers of ONNX files (ai.onnx.preview.training) are found, too:
+/// onnx-momentum, onnx-adagrad, onnx-adam.
 const OptimizerKind *findOptimizer(llvm::StringRef name);
 /// "sgd, adam or adamw", of all names.
 std::string optimizerNames();

@@ -34,7 +34,7 @@ def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
   let options = [
-    Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "sgd, adam, adamw, adagrad, rmsprop, lion, lamb, lars, adafactor or muon">,
+    Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "sgd, adam, adamw, adagrad, rmsprop, lion, lamb, lars, adafactor or muon; those of ONNX files: onnx-momentum, onnx-adagrad or onnx-adam">,
     Option<"momentum", "momentum", "double", "0", "momentum of sgd, rmsprop, lars and muon">,
     Option<"nesterov", "nesterov", "bool", "false", "Nesterov's momentum">,
     Option<"alpha", "alpha", "double", "0.99", "decay of rmsprop's moving averages">,
@@ -45,6 +45,10 @@ def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
     Option<"trustCoefficient", "trust-coefficient", "double", "1e-3", "factor of lars's trust ratio">,
     Option<"beta2Decay", "beta2-decay", "double", "0.8", "adafactor: the weight of the squares of step t is t^-X">,
     Option<"matchRms", "match-rms", "bool", "false", "muon: changes as large as those of adamw">,
+    Option<"gradientFactor", "gradient-factor", "double", "1", "onnx-momentum: factor of the gradient in all updates but the first">,
+    Option<"decayFactor", "decay-factor", "double", "0", "onnx-adagrad: X: the learning rate is divided by 1 + X * updates before">,
+    Option<"decayPost", "decay-post", "double", "0", "onnx-adam: share of the new parameter that is taken away">,
+    Option<"countsThis", "counts-this", "bool", "false", "the number of updates that ONNX's optimizers get counts the present one, too">,
     ListOption<"byAdamw", "adamw", "std::string", "patterns of parameters that adamw updates in place of muon">,
     Option<"ema", "ema", "double", "0", "share of the average of the weights that stays in each step; 0: there is none">,
     Option<"weightDecay", "weight-decay", "double", "0", "decoupled for adamw, lion, lamb, adafactor and muon, else L2">,

@@ -70,7 +70,7 @@ struct State : Tensor {
   Role role = Role::Parameter;
   bool trainable = true;
   std::string of;       ///< of optimizer state: its parameter
-  std::string onnxName; ///< name of the initializer in the model
+  std::string trainingName; ///< not empty: the initializer of the saved model's training_info that has its value
   std::optional<Initial> init;
   bool average = false; ///< optimizer state: the moving average of its parameter
   bool apart = false; ///< each replica has its own: see Manifest::sync
@@ -82,7 +82,7 @@ struct State : Tensor {
       tensors.push_back(&place);
     return tensors.empty() ? std::vector<const Tensor *>{this} : tensors;
   }
-  /// Whether it is read from the weights file and exported to the model.
+  /// Whether it is read from any weights file and saved in others.
   bool isWeight() const { return role == Role::Parameter || role == Role::Buffer || role == Role::Constant; }
 };
 
@@ -142,6 +142,9 @@ struct Manifest {
   std::string model;
   int64_t batch = 1;
   std::string weightsFile, weightsHashes;
+  /// The text at the skeleton's end that is the training_info of a saved model (0: none), and the updates before the first
+  /// step of a program with its own weights.
+  int64_t trainingBytes = 0, updatesBefore = 0;
   /// What the training computes, in parts (model, optimizer, numerics), independent of the devices.
   std::map<std::string, std::string> program;
   std::vector<Input> inputs;

@@ -15,7 +15,7 @@ bool agree(const Input &a, const Input &b) {
 }
 bool agree(const State &a, const State &b) {
   return agree(static_cast<const Tensor &>(a), b) && a.role == b.role && a.of == b.of && a.average == b.average &&
-         a.onnxName == b.onnxName;
+         a.trainingName == b.trainingName;
 }
 } // namespace
 

@@ -13,6 +13,12 @@ Status ManifestParser::parse(const Json &json) {
   JsonReader weights(top.object("weights"), "the manifest's weights");
   manifest.weightsFile = weights.text("file", "");
   manifest.weightsHashes = weights.text("hashes", "");
+  JsonReader training(top.object("training_info"), "the manifest's training_info");
+  manifest.trainingBytes = training.integer("bytes", 0);
+  manifest.updatesBefore = training.integer("updates", 0);
+  if (manifest.trainingBytes < 0 || manifest.updatesBefore < 0)
+    training.fail("has a negative number");
+  keep(training.status());
   for (const auto &[part, text] : top.object("program").items())
     if (text.is_string())
       manifest.program[part] = text.get<std::string>();

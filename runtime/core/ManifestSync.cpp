@@ -197,7 +197,7 @@ void Manifest::addStateOfAverages(const std::vector<std::string_view> &suffixes)
       made.name += suffix;
       made.role = Role::Moment;
       made.apart = suffix == snapshotSuffix;
-      made.onnxName = made.name;
+      made.trainingName.clear();
       made.init.reset();
       for (Tensor &tensor : made.places) {
         tensor.name = made.name;

@@ -140,7 +140,7 @@ void ManifestParser::parseState(const Json &json) {
   state.average = reader.boolean("average", false);
   if (state.average && (state.role != Role::Moment || state.of.empty()))
     reader.fail("is an average of no parameter");
-  state.onnxName = reader.text("onnx_name", state.name);
+  state.trainingName = reader.text("training_info", "");
   if (reader.has("init"))
     parseInit(reader.object("init"), state);
   keep(reader.status());

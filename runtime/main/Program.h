@@ -120,6 +120,7 @@ public:
 
   /// `evaluate` takes the moving averages of parameters for them.
   void useAverages() { setInteger(description.scalar("averaged"), 1); }
+  void setStep(int64_t step) { setInteger(description.stateOf(Role::Step), step); }
   void setSeed(uint64_t seed) { setInteger(description.stateOf(Role::Seed), static_cast<int64_t>(seed)); }
   /// The number of finished steps in the program's state; null if it has none.
   std::optional<int64_t> step() const;

@@ -81,6 +81,7 @@ private:
   Status startWeights();
   Status openCheckpoints();
   Status resume();
+  bool isStepOf(const TrainingPoint &found) const;
   Status trainSteps();
   Status step();
   /// Where shares are dealt to free workers: the steps up to the next evaluation, checkpoint or end of an epoch, or fewer.

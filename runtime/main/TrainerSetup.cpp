@@ -326,7 +326,9 @@ Status Trainer::startWeights() {
   if (!std::filesystem::exists(path, error))
     return failure("there is no weights file '", path,
                    "': put it back, or give --weights FILE.safetensors or --init SEED");
-  return loadWeights(manifest, program->arena(), path, manifest.weightsHashes, wanted);
+  program->setStep(manifest.updatesBefore);
+  return loadWeights(manifest, program->arena(), path, manifest.weightsHashes,
+                     [&](const State &s) { return wanted(s) || (all && s.role == Role::Moment && !s.trainingName.empty()); });
 }
 
 Status Trainer::openCheckpoints() {
@@ -352,6 +354,12 @@ Status Trainer::openCheckpoints() {
     return names.status();
   return Status::usage(concat("--checkpoint ", options.checkpoint, " already holds ", names->front(),
                               ": add --resume to go on from it, or name another folder"));
+}
+
+/// Whether the program has counted the steps of a point. It began with the count of the model's file, or with other weights.
+bool Trainer::isStepOf(const TrainingPoint &found) const {
+  const int64_t steps = program->step().value_or(found.step) - found.step;
+  return steps == 0 || steps == manifest.updatesBefore;
 }
 
 Status Trainer::resume() {
@@ -396,7 +404,7 @@ Status Trainer::resume() {
     return Status::usage(
         concat("--resume: ", name, " was made with --seed ", found->seed, "; leave --seed out to go on"));
   // Asynchronous servers count updates, several in a step.
-  if (bool counts = !options.resumeAnyway && !(manifest.servers && manifest.servers->asynchronous); counts && program->step().value_or(found->step) != found->step)
+  if (bool counts = !options.resumeAnyway && !(manifest.servers && manifest.servers->asynchronous); counts && !isStepOf(*found))
     return failure("--resume: ", name, " is damaged: it is of step ", found->step, ", but its state of step ",
                    *program->step());
   Result<Options> merged = withKept(manifest, options, found->flags, resumedFlags);

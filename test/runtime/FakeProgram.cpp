@@ -12,7 +12,7 @@ const char *const fakeManifest = R"({"abi": 7, "model": "line", "batch": 4,
   {"name": "label", "dtype": "I64", "shape": [4], "offset": 64, "bytes": 32, "label": true, "padding": -100, "range": [-50, 50]}],
  "state": [
   {"name": "w", "role": "parameter", "dtype": "F32", "shape": [3], "offset": 128, "bytes": 12, "init": {"kind": "uniform", "scale": 0.5}},
-  {"name": "bias", "role": "parameter", "dtype": "F32", "shape": [], "offset": 192, "bytes": 4, "init": {"kind": "constant", "scale": 0.25}, "onnx_name": "model.bias"},
+  {"name": "bias", "role": "parameter", "dtype": "F32", "shape": [], "offset": 192, "bytes": 4, "init": {"kind": "constant", "scale": 0.25}},
   {"name": "w.momentum", "role": "moment", "of": "w", "dtype": "F32", "shape": [3], "offset": 256, "bytes": 12},
   {"name": "bias.momentum", "role": "moment", "of": "bias", "dtype": "F32", "shape": [], "offset": 320, "bytes": 4},
   {"name": "mean", "role": "buffer", "dtype": "F32", "shape": [1], "offset": 384, "bytes": 4, "init": {"kind": "constant", "scale": 1}},

@@ -122,6 +122,7 @@ private:
     std::string error = model.finish();
     compiler::Session session;
     auto passes = [&](mlir::OpPassManager &manager) {
+      compiler::followTrainingInfo(*session.model.module, model.import, model.train);
       compiler::addTrainPipeline(manager, model.train);
       compiler::addSimplify(manager);
     };

@@ -34,17 +34,62 @@ TEST_F(ImportTest, weightsAndSkeleton) {
   EXPECT_EQ(skeleton.graph().node_size(), 2);
 }
 
-TEST_F(ImportTest, trainingInfoIsKeptButNotRead) {
+TEST_F(ImportTest, trainingInfoWithoutAnAlgorithmIsKept) {
   ModelMaker m = classifier();
   m.model.add_training_info()->mutable_algorithm()->set_name("step");
   auto model = import(m);
   ASSERT_TRUE(mlir::succeeded(model)) << error();
-  ASSERT_EQ(model->warnings.size(), 1u);
-  EXPECT_HAS(model->warnings[0], "training_info (an optimizer and its state) is not read");
+  EXPECT_TRUE(model->warnings.empty());
+  EXPECT_FALSE(model->training);
   onnx::ModelProto skeleton;
   ASSERT_TRUE(skeleton.ParseFromString(model->skeleton));
   ASSERT_EQ(skeleton.training_info_size(), 1);
   EXPECT_EQ(skeleton.training_info(0).algorithm().name(), "step");
+}
+
+TEST_F(ImportTest, trainingInfoNamesTheLossAndWhatTrains) {
+  ModelMaker m = classifier();
+  m.model.mutable_graph()->mutable_node()->RemoveLast(); // the loss, which the algorithm computes of labels of its own
+  m.model.mutable_graph()->mutable_input()->RemoveLast();
+  m.model.mutable_graph()->clear_output();
+  m.output("logits");
+  auto *info = m.model.add_training_info();
+  auto *algorithm = info->mutable_algorithm();
+  auto add = [&](const char *type, std::vector<std::string> inputs, const char *output) -> onnx::NodeProto & {
+    return ModelMaker::fill(*algorithm->add_node(), type, std::move(inputs), {output}, output);
+  };
+  ModelMaker::setType(*algorithm->add_input(), "y", {4}, onnx::TensorProto::INT64);
+  ModelMaker::setType(*algorithm->add_input(), "rate", {}, onnx::TensorProto::FLOAT);
+  add("SoftmaxCrossEntropyLoss", {"logits", "y"}, "loss");
+  onnx::NodeProto &gradient = add("Gradient", {"fc.weight"}, "g");
+  gradient.set_domain("ai.onnx.preview.training");
+  attribute(gradient, "xs", onnx::AttributeProto::STRINGS).add_strings("fc.weight");
+  setText(gradient, "y", "loss");
+  add("Mul", {"g", "rate"}, "step");
+  add("Sub", {"fc.weight", "step"}, "renewed");
+  auto *binding = info->add_update_binding();
+  binding->set_key("fc.weight");
+  binding->set_value("renewed");
+  auto model = import(m);
+  ASSERT_TRUE(mlir::succeeded(model)) << error();
+  std::string ir;
+  llvm::raw_string_ostream(ir) << *model->module;
+  EXPECT_HAS(ir, "graph.optimizer = {momentum = 0.000000e+00 : f64, nesterov = false, optimizer = \"sgd\"");
+  EXPECT_HAS(ir, "tensor<5x3xf32> {graph.parameter = \"fc.weight\"}");
+  EXPECT_HAS(ir, "tensor<5xf32> {graph.frozen, graph.parameter = \"fc.bias\"}");
+  EXPECT_HAS(ir, "tensor<f32> {graph.loss}, tensor<4x5xf32> {graph.output = \"logits\"}");
+  onnx::ModelProto skeleton;
+  ASSERT_TRUE(skeleton.ParseFromString(model->skeleton)); // the model's graph is as it was
+  EXPECT_EQ(skeleton.training_info_size(), 0);
+  EXPECT_EQ(skeleton.graph().input_size(), 1);
+  EXPECT_EQ(skeleton.graph().node_size(), 1);
+  EXPECT_EQ(skeleton.graph().output_size(), 1);
+  ASSERT_TRUE(model->training);
+  onnx::TrainingInfoProto kept;
+  ASSERT_TRUE(kept.ParseFromString(model->training->info));
+  EXPECT_EQ(kept.algorithm().node_size(), 4);
+  options.optimizerIsGiven = true;
+  EXPECT_LACKS(text(m), "graph.optimizer");
 }
 
 TEST_F(ImportTest, tiedParametersAreOneArgument) {

@@ -532,12 +532,42 @@ TEST_F(CheckpointTest, OnnxHoldsTheInitializers) {
       EXPECT_EQ(fields.find(1)->second, std::to_string(s.shape[0]));
     }
     EXPECT_EQ(fields.find(2)->second, "1");
-    EXPECT_EQ(fields.find(8)->second, s.name == "bias" ? "model.bias" : s.name);
+    EXPECT_EQ(fields.find(8)->second, s.name);
     EXPECT_EQ(fields.find(9)->second, std::string(arena.at(s), static_cast<size_t>(s.bytes)));
   }
   EXPECT_TRUE(tensors.rest.empty());
   manifest.state[0].bytes = int64_t(1) << 31;
   EXPECT_TRUE(failsWith(exportOnnx(manifest, arena, skeleton, path), "--save-weights"));
   EXPECT_EQ(readFile(path), text);
+}
+
+TEST_F(CheckpointTest, OnnxHoldsTheStateOfTheTrainingInfo) {
+  fill(6);
+  std::string path = folder / "m.onnx", info = "\x12\x06\x12\x04step"; // an algorithm named "step"
+  std::string skeleton = std::string(fakeSkeleton, fakeSkeletonBytes) + info;
+  manifest.trainingBytes = static_cast<int64_t>(info.size());
+  manifest.state[2].trainingName = "v"; // w.momentum
+  manifest.state[5].trainingName = "T"; // divisi.step
+  ASSERT_TRUE(succeeded(exportOnnx(manifest, arena, skeleton, path)));
+  std::string text = readFile(path);
+  Wire model{std::string_view(text).substr(fakeSkeletonBytes)};
+  EXPECT_EQ(model.next().first, 7u);
+  auto [field, training] = model.next();
+  EXPECT_EQ(field, 20u);
+  EXPECT_TRUE(model.rest.empty());
+  ASSERT_TRUE(training.starts_with(info));
+  Wire rest{std::string_view(training).substr(info.size())};
+  auto [algorithm, tensors] = rest.next();
+  EXPECT_EQ(algorithm, 2u);
+  EXPECT_TRUE(rest.rest.empty());
+  Wire initializers{tensors};
+  for (size_t i : {2, 5}) {
+    auto [number, tensor] = initializers.next();
+    EXPECT_EQ(number, 5u);
+    const State &s = manifest.state[i];
+    EXPECT_NE(tensor.find(s.trainingName), std::string::npos);
+    EXPECT_TRUE(tensor.ends_with(std::string(arena.at(s), static_cast<size_t>(s.bytes))));
+  }
+  EXPECT_TRUE(initializers.rest.empty());
 }
 } // namespace

@@ -27,8 +27,6 @@ TEST(ManifestTest, ReadsEverything) {
   EXPECT_EQ(m->inputs[1].padding, -100);
   EXPECT_EQ(m->inputs[1].range, (std::pair<int64_t, int64_t>{-50, 50}));
   ASSERT_EQ(m->state.size(), 7u);
-  EXPECT_EQ(m->state[1].onnxName, "model.bias");
-  EXPECT_EQ(m->state[0].onnxName, "w");
   EXPECT_EQ(m->state[2].of, "w");
   EXPECT_EQ(m->state[0].init->kind, Initial::Kind::Uniform);
   EXPECT_EQ(m->state[0].init->value, 0.5);

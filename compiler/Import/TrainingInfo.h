@@ -1,0 +1,37 @@
+#pragma once
+#include "compiler/Import/Tensors.h"
+#include "passes/Training/OptimizerSettings.h"
+
+#include <set>
+
+namespace divisi::compiler {
+
+/// The settings of a node of ai.onnx.preview.training: Adagrad, Adam or Momentum. Throws ImportError.
+training::OptimizerSettings settingsOfNode(const onnx::NodeProto &node);
+
+/// What the training_info of a file says about training (ONNX's TrainingInfoProto): its algorithm is a graph with a Gradient
+/// node and the updates x - r * gradient, or nodes of the optimizers Adagrad, Adam and Momentum.
+struct TrainingInfo {
+  /// Optimizer state of an initializer, as training::Optimizer names it, and the initializer that has its value.
+  struct State {
+    std::string of, moment, name;
+  };
+
+  std::string loss;              // the value whose gradients are taken
+  std::set<std::string> updated; // initializers that train
+
+  // Unless flags name the optimizer:
+  std::optional<training::OptimizerSettings> optimizer;
+  std::optional<double> learningRate; // null: an input of the algorithm
+  std::vector<State> states;
+  std::string count; // the initializer that counts updates; empty if there is none
+
+  /// Numbers of the graph's entries before those that the loss needs were copied to it from the algorithm.
+  int inputs = 0, initializers = 0, nodes = 0, outputs = 0;
+};
+
+/// Reads the training_info of a model; null if it has none that trains. Copies to the model's graph what the loss needs of
+/// the algorithm. Throws ImportError for an algorithm that is of another kind.
+std::optional<TrainingInfo> readTrainingInfo(onnx::ModelProto &model, TensorReader &reader, bool optimizerIsGiven);
+
+} // namespace divisi::compiler
