@@ -211,6 +211,8 @@ void compiler::addMicrobatchPipeline(OpPassManager &pm, const MicrobatchOptions 
 void compiler::addTaskPipeline(OpPassManager &pm, const MicrobatchOptions &options) {
   pm.addPass(pipelining::createMeasureNoisePass());
   pm.addPass(pipelining::createAssignStagesPass({options.stages, llvm::to_vector(options.cuts), "", ""}));
+  if (options.stages > 1 && !options.asynchronous())
+    pm.nest<func::FuncOp>().addPass(pipelining::createAccumulateFirstPass());
   if (options.remat > 0)
     pm.addPass(planning::createRematerializePass({options.remat}));
   pm.addPass(pipelining::createSplitTasksPass(
@@ -220,8 +222,6 @@ void compiler::addTaskPipeline(OpPassManager &pm, const MicrobatchOptions &optio
 void compiler::addDistPipeline(OpPassManager &pm, const PlanOptions &options, const MicrobatchOptions &microbatches) {
   pm.addPass(partitioning::createPartitionPass());
   pm.addPass(partitioning::createSeparateReplicasPass());
-  if (!microbatches.axes.empty() && !microbatches.asynchronous())
-    pm.nest<func::FuncOp>().addPass(partitioning::createAccumulateFirstPass());
   OpPassManager &simplify = pm.nest<func::FuncOp>();
   simplify.addPass(createCanonicalizerPass());
   simplify.addPass(identity::createCseAcrossNodesPass());

@@ -26,16 +26,6 @@ def SeparateReplicasPass : Pass<"separate-replicas", "::mlir::ModuleOp"> {
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
 }
 
-def AccumulateFirstPass : Pass<"accumulate-first", "::mlir::func::FuncOp"> {
-  let summary = "Sums over microbatches before they are reduced over devices and sent to other stages";
-  let description = [{
-    Input: a partitioned function with microbatches whose stages have different mesh axes (`dist.stage_axes`). Output: the same, where
-    what stages contribute to the gradient of a parameter that they share is summed over the microbatches on each stage, and then reduced,
-    sent and added: once in a step instead of for every microbatch. Floating-point sums are of another order.
-  }];
-  let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
-}
-
 def PrefetchStatePass : Pass<"prefetch-state", "::mlir::func::FuncOp"> {
   let summary = "Gathers shards of state one layer ahead of their use";
   let description = [{

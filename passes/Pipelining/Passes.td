@@ -66,6 +66,17 @@ def AssignStagesPass : Pass<"assign-stages", "::mlir::ModuleOp"> {
   ];
 }
 
+def AccumulateFirstPass : Pass<"accumulate-first", "::mlir::func::FuncOp"> {
+  let summary = "Sums over microbatches before they are reduced over devices and sent to other stages";
+  let description = [{
+    Input: a function with microbatches whose operations have stages. Output: the same, where what stages contribute to the gradient of a
+    parameter that they share (an embedding that is the head, too) is summed over the microbatches on each stage, and then sent and
+    added: once in a step instead of for every microbatch. If stages have different mesh axes (`dist.stage_axes`), it is also reduced
+    after that. Floating-point sums are of another order.
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
+}
+
 def SplitTasksPass : Pass<"split-tasks", "::mlir::ModuleOp"> {
   let summary = "Cuts a function with microbatches into tasks by stage, and writes the schedule";
   let description = [{

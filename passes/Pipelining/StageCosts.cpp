@@ -153,6 +153,12 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
   Stages result;
   result.costs.resize(stages);
   auto stageOf = [&](Operation *op) { return placement.of(op); };
+  auto isSum = [&](Operation *op) {
+    return isSumOfStages(op, [&](Value value) -> std::optional<int> {
+      Operation *producer = value.getDefiningOp();
+      return producer ? std::optional(stageOf(producer)) : std::nullopt;
+    });
+  };
   auto weights = parts.weightGradients(train, stageOf);
   std::map<std::pair<int, int>, pipeline::Load> sent; // by sender and receiver, of a microbatch
   std::set<std::pair<int, int>> remade;   // resharded parameters, by stage
@@ -205,8 +211,16 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
         if (user->hasTrait<OpTrait::IsTerminator>() || isa<graph::AccumulateOp>(user))
           continue;
         kept |= part == Part::forward && parts.at(user) == Part::backward && stageOf(user) == stageOf(&op);
-        if (stageOf(user) != stageOf(&op) && parts.isTimed(user))
+        if (stageOf(user) == stageOf(&op) || !parts.isTimed(user))
+          continue;
+        if (!isSum(user)) {
           elsewhere.insert(stageOf(user));
+          continue;
+        }
+        // This stage sums its part over the microbatches, and sends it once in a step. (The sum of the other part is the
+        // operation's own time.)
+        result.costs[stageOf(&op)].stateBytes += bytesOf(value);
+        result.costs[stageOf(user)].allReduce += messageSeconds(bytesOf(value));
       }
       if (kept && !dropped.contains(value))
         keep(stageOf(&op), value);

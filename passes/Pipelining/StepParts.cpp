@@ -100,6 +100,19 @@ void StepParts::findKept(Block &block, bool weightsChange) {
   }
 }
 
+bool pipelining::isSumOfStages(Operation *op, llvm::function_ref<std::optional<int>(Value)> stageOf) {
+  auto add = dyn_cast<graph::AddOp>(op);
+  if (!add || !op->hasOneUse())
+    return false;
+  auto one = stageOf(add.getLhs()), other = stageOf(add.getRhs());
+  if (!one || !other || one == other)
+    return false;
+  Operation *user = *op->user_begin();
+  if (isa<graph::CastOp>(user) && user->hasOneUse()) // sums of 16-bit values are f32
+    user = *user->user_begin();
+  return isa<graph::AccumulateOp>(user) || isSumOfStages(user, stageOf);
+}
+
 llvm::DenseSet<Operation *> StepParts::weightGradients(func::FuncOp function,
                                                        llvm::function_ref<int(Operation *)> stageOf) const {
   llvm::DenseSet<Operation *> result;

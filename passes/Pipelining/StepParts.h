@@ -70,5 +70,8 @@ void unmarkGradients(mlir::ModuleOp module);
 /// Whether an argument is state that one stage owns: a parameter, optimizer state or a buffer. All stages have step and
 /// seed.
 bool isOwned(mlir::BlockArgument argument);
+/// Whether an operation adds what two stages contribute to a gradient that is summed over the microbatches: accumulate-first
+/// sums both parts before. `stageOf` of a value that no stage computes is null.
+bool isSumOfStages(mlir::Operation *op, llvm::function_ref<std::optional<int>(mlir::Value)> stageOf);
 
 } // namespace divisi::pipelining

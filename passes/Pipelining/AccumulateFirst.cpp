@@ -1,16 +1,23 @@
+#include "dialects/Dist/StageAxes.h"
 #include "dialects/Dist/Tasks.h"
 #include "dialects/Graph/GraphBuilder.h"
-#include "passes/Partitioning/Passes.h"
+#include "passes/Pipelining/Passes.h"
+#include "passes/Pipelining/StepParts.h"
 
 using namespace mlir;
 
-namespace divisi::partitioning {
+namespace divisi::pipelining {
 #define GEN_PASS_DEF_ACCUMULATEFIRSTPASS
-#include "passes/Partitioning/Passes.h.inc"
+#include "passes/Pipelining/Passes.h.inc"
 
 namespace {
 
-Attribute stageOf(Value value) {
+std::optional<int> stageOfProducer(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op && op->hasAttr(dist::names::stage) ? std::optional(dist::stageOf(op)) : std::nullopt;
+}
+
+Attribute stageAttrOf(Value value) {
   Operation *op = value.getDefiningOp();
   return op ? op->getAttr(dist::names::stage) : Attribute();
 }
@@ -24,18 +31,9 @@ bool isLinearCommunication(Operation *op) {
   return isa<dist::TransferOp>(op);
 }
 
-/// Whether a sum of an operation's operands over the microbatches is worth it: of communication, or of a sum of values of
-/// several stages.
-bool isApart(Operation *op) {
-  if (!op || !op->hasOneUse())
-    return false;
-  if (auto add = dyn_cast<graph::AddOp>(op))
-    return stageOf(add.getLhs()) && stageOf(add.getRhs()) && stageOf(add.getLhs()) != stageOf(add.getRhs());
-  return isLinearCommunication(op);
-}
-
 struct AccumulateFirstPass : impl::AccumulateFirstPassBase<AccumulateFirstPass> {
   void runOnOperation() final {
+    isNarrow = getOperation()->hasAttr(dist::names::stageAxes);
     SmallVector<graph::AccumulateOp> sums(getOperation().getOps<graph::AccumulateOp>());
     while (!sums.empty()) {
       graph::AccumulateOp sum = sums.pop_back_val();
@@ -45,8 +43,16 @@ struct AccumulateFirstPass : impl::AccumulateFirstPassBase<AccumulateFirstPass> 
   }
 
 private:
+  /// Whether a sum of an operation's operands over the microbatches is worth it: of a sum of values of several stages, or of
+  /// communication between stages of different axes.
+  bool isApart(Operation *op) const {
+    if (!op || !op->hasOneUse())
+      return false;
+    return isSumOfStages(op, stageOfProducer) || (isNarrow && isLinearCommunication(op));
+  }
+
   /// Moves a sum over the microbatches in front of the operation that makes its operand. New sums are added to `sums`.
-  static void move(graph::AccumulateOp sum, SmallVector<graph::AccumulateOp> &sums) {
+  void move(graph::AccumulateOp sum, SmallVector<graph::AccumulateOp> &sums) {
     Operation *producer = sum.getX().getDefiningOp();
     auto cast = dyn_cast_or_null<graph::CastOp>(producer); // sums of 16-bit values are f32
     if (cast && cast->hasOneUse())
@@ -61,7 +67,7 @@ private:
     graph::GraphBuilder b(builder, sum.getLoc());
     IRMapping mapping;
     for (Value operand : producer->getOperands()) {
-      stages.stage = stageOf(operand);
+      stages.stage = stageAttrOf(operand);
       Value mine = cast ? b.cast(operand, graph::tensorType(cast.getResult()).getElementType()) : operand;
       auto part = graph::AccumulateOp::create(builder, sum.getLoc(), mine);
       mapping.map(operand, part.getResult());
@@ -77,6 +83,8 @@ private:
       cast.erase();
     producer->erase();
   }
+
+  bool isNarrow = false; // stages have different axes
 };
 } // namespace
-} // namespace divisi::partitioning
+} // namespace divisi::pipelining

@@ -1,4 +1,4 @@
-// RUN: divisi-opt %s --accumulate-first | FileCheck %s
+// RUN: divisi-opt %s --split-input-file --accumulate-first | FileCheck %s
 
 // Stage 1 has two devices, stage 0 one. What each stage contributes to the gradient of a parameter of both is summed over the
 // microbatches there; the sum of stage 1 is then reduced, sent and added, once in a step.
@@ -30,4 +30,31 @@ func.func @train(%a: tensor<4xf32> {dist.stage = 0 : i64, graph.state = {name = 
   %9 = graph.accumulate %8 {dist.stage = 1 : i64} : (tensor<f32>) -> tensor<f32>
   %10 = graph.sub %a, %5 {dist.stage = 0 : i64} : tensor<4xf32>
   return %10, %9 : tensor<4xf32>, tensor<f32>
+}
+
+// -----
+
+// Stages with the same axes: the sum of two stages' parts is taken once in a step. A reduction over devices before the sum over
+// the microbatches stays where the plan has it.
+// CHECK-LABEL: func.func @train
+// CHECK: dist.all_reduce sum over ["data"] %{{.*}} {dist.stage = 1 : i64}
+// CHECK: %[[SUM0:.*]] = graph.accumulate %{{.*}} {dist.stage = 0 : i64}
+// CHECK: %[[SUM1:.*]] = graph.accumulate %{{.*}} {dist.stage = 1 : i64}
+// CHECK: %[[ALL:.*]] = graph.add %[[SUM0]], %[[SUM1]] {dist.stage = 0 : i64}
+// CHECK: graph.sub %arg0, %[[ALL]]
+// A sum of one stage alone is not split.
+// CHECK: %[[OWN:.*]] = graph.add {{.*}} {dist.stage = 1 : i64}
+// CHECK: graph.accumulate %[[OWN]]
+func.func @train(%a: tensor<4xf32> {dist.stage = 0 : i64, graph.state = {name = "a", role = "parameter"}}, %x: tensor<4xf32>, %y: tensor<4xf32>)
+    -> (tensor<4xf32> {graph.renews = "a"}, tensor<4xf32> {graph.result = {kind = "loss"}})
+    attributes {dist.partitioned = #dist.mesh<"data"=2>, graph.microbatches = 4 : i64} {
+  %0 = graph.tanh %x {dist.stage = 0 : i64} : tensor<4xf32>
+  %1 = graph.exp %y {dist.stage = 1 : i64} : tensor<4xf32>
+  %2 = dist.all_reduce sum over ["data"] %1 {dist.stage = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %3 = graph.add %0, %2 {dist.stage = 0 : i64} : tensor<4xf32>
+  %4 = graph.accumulate %3 {dist.stage = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %5 = graph.sub %a, %4 {dist.stage = 0 : i64} : tensor<4xf32>
+  %6 = graph.add %2, %1 {dist.stage = 1 : i64} : tensor<4xf32>
+  %7 = graph.accumulate %6 {dist.stage = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  return %5, %7 : tensor<4xf32>, tensor<4xf32>
 }
