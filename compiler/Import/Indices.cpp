@@ -7,6 +7,7 @@
 using namespace mlir;
 using namespace divisi::compiler;
 using namespace divisi::graph;
+using llvm::StringRef;
 
 /// Distances from the middle of an index's range are capped at this number: twice the distance, and a sign, are then
 /// exact as doubles (53 bits).
@@ -51,9 +52,16 @@ static bool isUnsignedInteger(Value x) {
   return integer && (integer.isUnsigned() || integer.getWidth() == 1);
 }
 
-static void checkNumber(int64_t number, int64_t low, int64_t high, const std::string &of = "") {
+/// Where known numbers are from: " in 'name'", the name of an initializer or of the node that has them.
+static std::string placeOf(Value numbers, const Signature::Argument *argument) {
+  auto loc = dyn_cast<NameLoc>(numbers.getLoc());
+  bool isNamed = loc && isa_and_nonnull<ConstantOp>(numbers.getDefiningOp());
+  return argument ? " in '" + argument->name + "'" : isNamed ? " in '" + loc.getName().str() + "'" : "";
+}
+
+static void checkNumber(int64_t number, int64_t low, int64_t high, const std::string &place, llvm::StringRef what = "index") {
   if (number < low || number >= high)
-    fail("index ", number, of, " is out of range: it takes ", low, " to ", high - 1);
+    fail(what, " ", number, place, " is out of range: it takes ", low, " to ", high - 1);
 }
 
 void ModelImporter::addCheck(Value values, int64_t low, int64_t high, const std::string &node, CheckedBuilder &b) {
@@ -79,7 +87,7 @@ void ModelImporter::addCheckResults() {
   }
 }
 
-void NodeImporter::limit(Value numbers, int64_t low, int64_t high) {
+void NodeImporter::limit(Value numbers, int64_t low, int64_t high, StringRef what) {
   Value source = sourceOf(numbers);
   auto positions = sizeOfPositions(source);
   if (tensorType(source).getNumElements() == 0 || (positions && low <= 0 && *positions <= high))
@@ -92,7 +100,7 @@ void NodeImporter::limit(Value numbers, int64_t low, int64_t high) {
     argument->range = {std::max(first, low), std::min(last, high)};
   } else if (auto values = known(source)) {
     for (int64_t number : integersOf(*values))
-      checkNumber(number, low, high, argument ? " in '" + argument->name + "'" : "");
+      checkNumber(number, low, high, placeOf(source, argument), what);
   } else if (!model.options.forwardOnly) {
     model.addCheck(source, low, high, name, *this);
   }
@@ -123,7 +131,7 @@ Value NodeImporter::index(Value indices, Dims sizes) {
     Shape numbers = integersOf(*values);
     for (auto [i, number] : llvm::enumerate(numbers)) {
       int64_t size = sizes[i % count];
-      checkNumber(number, -size, size);
+      checkNumber(number, -size, size, placeOf(sourceOf(indices), nullptr));
       number += number < 0 ? size : 0;
     }
     auto to = type(shapeOf(indices), i64());

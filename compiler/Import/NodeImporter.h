@@ -76,8 +76,8 @@ public:
   /// The size of a dimension if the numbers are positions along it, which are less than this size; null for other
   /// numbers.
   static std::optional<int64_t> sizeOfPositions(Value numbers);
-  /// Adds the check that numbers are in [low, high): it fails now, when an input is read, or after a step.
-  void limit(Value numbers, int64_t low, int64_t high);
+  /// Adds the check that numbers are in [low, high): it fails now, when an input is read, or after a step. `what` names one.
+  void limit(Value numbers, int64_t low, int64_t high, llvm::StringRef what = "index");
   /// int64 labels: the class, or a negative number for ignored labels. Adds the check that the others are in [0,
   /// classes).
   Value labels(Value labels, int64_t classes, int64_t ignored);

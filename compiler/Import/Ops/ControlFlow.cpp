@@ -76,7 +76,7 @@ static Value stack(N &n, ArrayRef<Item> items, int64_t axis) {
     values.push_back(item.tensor);
   }
   if (values.empty())
-    fail("it has no iterations, and an output that collects them: its shape is unknown");
+    fail("it has no iterations, and an output that collects their values: no iteration says the shape of a value");
   return n.stack(values, axis);
 }
 
@@ -132,11 +132,12 @@ namespace {
 /// Scan without a batch: body: (states, slices) to (states, collected values).
 struct Scan {
   Scan(N &n, int64_t first)
-      : n(n), states(n.numInputs() - first - n.integer("num_scan_inputs", 0)), scans(n.numInputs() - first - states),
+      : n(n), first(first), states(n.numInputs() - first - n.integer("num_scan_inputs", 0)), scans(n.numInputs() - first - states),
         collected(n.graph("body").output_size() - states) {
-    if (states < 0 || scans < 1 || collected < 0)
-      fail("it has ", n.numInputs(), " inputs, ", n.integer("num_scan_inputs", 0), " to scan, and ",
-           n.graph("body").output_size(), " outputs of its body");
+    if (states < 0 || scans < 1)
+      fail("num_scan_inputs is ", n.integer("num_scan_inputs", 0), ", and it has ", n.numInputs() - first, " inputs");
+    if (collected < 0)
+      fail("its body has ", n.graph("body").output_size(), " outputs, fewer than the ", states, " states that it carries");
   }
 
   /// `lengths`: the number of iterations, if it is not the size of the scanned dimension. Later ones collect zeros.
@@ -148,7 +149,7 @@ struct Scan {
       dims.push_back(n.axis(axis, n.rankOf(x)));
       int64_t here = shapeOf(x)[dims.back()];
       if (size.value_or(here) != here)
-        fail("its inputs have ", *size, " and ", here, " slices");
+        fail("its scanned inputs '", nameOf(0), "' and '", nameOf(dims.size() - 1), "' have ", *size, " and ", here, " slices");
       size = here;
     }
     if (length && (*length < 1 || *length > *size))
@@ -180,8 +181,11 @@ struct Scan {
     return Results(current);
   }
 
+  /// The name of a scanned input.
+  const std::string &nameOf(int64_t scanned) const { return n.node.input(first + states + scanned); }
+
   N &n;
-  const int64_t states, scans, collected;
+  const int64_t first, states, scans, collected; // first: the number of inputs before the states
 };
 } // namespace
 

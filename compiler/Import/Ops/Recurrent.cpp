@@ -105,11 +105,7 @@ Layer::Layer(N &n, int64_t gates, ArrayRef<std::string> functions, bool hasCell)
     return;
   expect(n.in(4), "sequence_lens", {batch});
   auto known = n.model.evaluate(n.in(4));
-  if (known)
-    for (int64_t length : integersOf(*known))
-      if (length < 0 || length > steps)
-        fail("its sequence_lens ('", n.node.input(4), "') has the length ", length, ", but the sequences have ", steps, " steps");
-  n.limit(n.in(4), 0, steps + 1);
+  n.limit(n.in(4), 0, steps + 1, "sequence length");
   if (!known || llvm::any_of(integersOf(*known), [&](int64_t length) { return length < steps; }))
     lengths = n.in(4);
 }

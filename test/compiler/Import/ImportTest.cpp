@@ -92,6 +92,14 @@ TEST_F(ImportTest, trainingInfoNamesTheLossAndWhatTrains) {
   EXPECT_LACKS(text(m), "graph.optimizer");
 }
 
+TEST_F(ImportTest, aLossThatNoParameterReachesIsRefused) {
+  ModelMaker m;
+  m.input("x", {4, 3}).weight("fc.weight", {5, 3}).output("loss");
+  setInteger(m.node("Gemm", {"x", "fc.weight"}, {"logits"}), "transB", 1);
+  setInteger(m.node("ReduceMean", {"x"}, {"loss"}), "keepdims", 0);
+  EXPECT_HAS(failure(m), "the loss depends on no parameter of the model, not on 'fc.weight' for example");
+}
+
 TEST_F(ImportTest, tiedParametersAreOneArgument) {
   ModelMaker m;
   m.input("ids", {2}, onnx::TensorProto::INT64).weight("wte", {7, 3}).output("loss");

@@ -112,7 +112,7 @@ TEST_F(IndicesTest, KnownVectorsAreCheckedNow) {
   ModelMaker m = tabled("x", {4}, TensorProto::FLOAT);
   m.integers("i", {6, -4});
   m.node("GatherND", {"table", "i"}, {"y"}, "look");
-  EXPECT_EQ(failure(summed(m)), "node 'look' (GatherND): index -4 is out of range: it takes -3 to 2");
+  EXPECT_EQ(failure(summed(m)), "node 'look' (GatherND): index -4 in 'i' is out of range: it takes -3 to 2");
 }
 
 TEST_F(IndicesTest, ALargeTableOfIndicesIsCheckedNow) {

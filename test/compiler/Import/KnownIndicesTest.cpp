@@ -66,7 +66,7 @@ TEST_F(KnownIndicesTest, APlaceOutOfRangeIsRefused) {
   table("places", {4, 5, 6}, {3});
   setInteger(m.node("Gather", {"h", "places"}, {"y"}, "look"), "axis", 1);
   setInteger(m.node("ReduceSum", {"y"}, {"loss"}), "keepdims", 0);
-  EXPECT_EQ(failure(m), "node 'look' (Gather): index 6 is out of range: it takes -6 to 5");
+  EXPECT_EQ(failure(m), "node 'look' (Gather): index 6 in 'places_values' is out of range: it takes -6 to 5");
 }
 TEST_F(KnownIndicesTest, WindowsOfEachRowAreGatheredInIt) {
   activations({2, 4});

@@ -39,7 +39,7 @@ TEST_F(OperatorTest, indexOutOfRange) {
   ModelMaker m;
   m.input("x", {5, 2}).integers("i", {5}).output("y");
   m.node("Gather", {"x", "i"}, {"y"}, "look");
-  EXPECT_EQ(failure(m), "node 'look' (Gather): index 5 is out of range: it takes -5 to 4");
+  EXPECT_EQ(failure(m), "node 'look' (Gather): index 5 in 'i' is out of range: it takes -5 to 4");
 }
 TEST_F(OperatorTest, rangesOfFloatsMayEndWithIntegers) {
   ModelMaker m;
@@ -182,7 +182,7 @@ TEST_F(OperatorTest, recurrentLayersThatDoNotFit) {
   refused([](auto &m, Node n) { m.weight("h", {2, 3, 4}), n.add_input(""), n.add_input("h"); },
           "its initial state 2x3x4 should be 1x3x4");
   refused([](auto &m, Node n) { m.integers("lengths", {5, 6, 1}), n.add_input("lengths"); },
-          "its sequence_lens ('lengths') has the length 6, but the sequences have 5 steps");
+          "sequence length 6 in 'lengths' is out of range: it takes 0 to 5");
   refused([](auto &, Node n) { attribute(n, "activations", onnx::AttributeProto::STRINGS).add_strings("Tanh"); },
           "it names 1 activations, not 3");
   refused(
