@@ -24,6 +24,10 @@ TrainingState::TrainingState(ModuleOp module, const TrainingBindings &bindings) 
         return attr ? attr.getValue() : StringRef();
       };
       std::string name = text("name").str();
+      if (auto initial = bindings.initials.find(name); initial != bindings.initials.end() && text("of").empty()) {
+        const auto &[kind, scale, mean] = initial->second;
+        entries[name]["init"] = json::Object{{"kind", kind}, {"scale", scale}, {"mean", mean}};
+      }
       if (text("role") == "step" && !bindings.count.empty()) {
         entries[name]["training_info"] = bindings.count;
         if (!bindings.countShape.empty())

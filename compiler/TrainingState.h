@@ -14,7 +14,7 @@ public:
 
   /// Initial values of optimizer state, under the names of the program.
   const std::vector<Weight> &weights() const { return values; }
-  /// Adds to the manifest's entry of a state the name and the shape that it has in the training_info.
+  /// Adds to the manifest's entry of a state the name and the shape that it has in the training_info, and how --init fills it.
   void describe(llvm::json::Object &state) const;
   /// The manifest's entry training_info: the length of its text behind the skeleton, and the updates before the first step.
   std::optional<llvm::json::Object> describe() const;

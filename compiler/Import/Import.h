@@ -56,6 +56,13 @@ struct TensorListing {
 /// "parameter", "frozen", ...
 llvm::StringRef nameOf(TensorRole role);
 
+/// How a program's --init fills a tensor: with random numbers ("uniform": scale is half of the range; "normal": the standard
+/// deviation) around the mean, or with one number ("constant": scale).
+struct InitialValue {
+  std::string kind;
+  double scale = 0, mean = 0;
+};
+
 /// What a program reads of the training_info of a file and writes to that of the model that it saves.
 struct TrainingBindings {
   /// Optimizer state, by its parameter and the name that training::Optimizer gives it. The weight has the name of the initializer.
@@ -64,6 +71,7 @@ struct TrainingBindings {
     Weight value;
   };
   std::string info; // the TrainingInfoProto without these states and weights
+  std::map<std::string, InitialValue> initials; // by weight
   std::vector<State> states;
   std::set<std::string> weights; // that are initializers of the algorithm
   std::string count;             // the initializer that counts updates; empty: none

@@ -99,6 +99,9 @@ std::vector<TensorListing> ModelImporter::list() {
 void ModelImporter::readTraining() {
   if (options.loss == ImportOptions::Loss::inModel && options.output.empty()) {
     training = readTrainingInfo(*model, reader, options.optimizerIsGiven);
+    if (training && !training->computed.empty())
+      warn(textOf("the file's training_info computes initial values of ", llvm::join(training->computed, ", "),
+                  " in a way that the program's --init does not follow: it follows RandomNormal, RandomUniform and constants"));
     if (training && options.optimizerIsGiven)
       notes.push_back("the file's training_info names the loss and what trains; flags name the optimizer, which begins without state");
   } else if (model->training_info_size() > 0) {

@@ -111,6 +111,7 @@ public:
       fail("it updates no initializer by a gradient", remedy);
     for (const NodeProto *node : optimizers)
       readOptimizer(*node);
+    readInitialization();
     copyLoss();
     return std::move(result);
   }
@@ -322,6 +323,50 @@ private:
       fail(labelOf(node), ": '", name, "' does not count updates: update_binding renews no int64 initializer with itself plus 1 that it is",
            remedy);
     return name == counted;
+  }
+
+  void readInitialization() {
+    std::map<std::string, const NodeProto *> makers;
+    for (const NodeProto &node : info.initialization().node())
+      if (node.output_size() > 0)
+        makers[node.output(0)] = &node;
+    for (const auto &binding : info.initialization_binding()) {
+      if (!initializers.count(binding.key()))
+        fail("initialization_binding names '", binding.key(), "', which is no initializer");
+      auto maker = makers.find(binding.value());
+      auto initial = maker == makers.end() ? std::nullopt : initialBy(*maker->second);
+      if (initial)
+        result.initials[binding.key()] = *initial;
+      else
+        result.computed.push_back(binding.key());
+    }
+  }
+
+  /// What a node of the initialization fills a tensor with; null for operators that compute something else.
+  std::optional<InitialValue> initialBy(const NodeProto &node) const {
+    auto number = [&](StringRef name, float missing) {
+      const AttributeProto *found = findAttribute(node, name, AttributeProto::FLOAT);
+      const double value = found ? found->f() : missing;
+      if (!std::isfinite(value))
+        fail(labelOf(node), " has a ", name, " that is not finite");
+      return value;
+    };
+    StringRef type = node.op_type();
+    if (type == "RandomNormal")
+      return InitialValue{"normal", number("scale", 1), number("mean", 0)};
+    if (type == "RandomUniform") {
+      const double low = number("low", 0), high = number("high", 1);
+      return InitialValue{"uniform", (high - low) / 2, (high + low) / 2};
+    }
+    if (type != "ConstantOfShape" && type != "Constant")
+      return std::nullopt;
+    const AttributeProto *value = findAttribute(node, "value", AttributeProto::TENSOR);
+    if (!value)
+      return type == "Constant" ? std::nullopt : std::optional(InitialValue{"constant"});
+    auto values = TensorReader::attribute(reader.read(value->t(), nullptr));
+    if (!values.isSplat() || !mlir::isa<mlir::FloatType>(values.getElementType()))
+      return std::nullopt;
+    return InitialValue{"constant", numbersOf(values)[0]};
   }
 
   /// Copies what the loss needs to the model's graph.

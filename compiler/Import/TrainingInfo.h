@@ -1,4 +1,5 @@
 #pragma once
+#include "compiler/Import/Import.h"
 #include "compiler/Import/Tensors.h"
 #include "passes/Training/OptimizerSettings.h"
 
@@ -25,6 +26,9 @@ struct TrainingInfo {
   std::optional<double> learningRate; // null: an input of the algorithm
   std::vector<State> states;
   std::string count; // the initializer that counts updates; empty if there is none
+
+  std::map<std::string, InitialValue> initials; // by initializer: what its initialization does
+  std::vector<std::string> computed;            // initializers that the initialization computes in other ways
 
   /// Numbers of the graph's entries before those that the loss needs were copied to it from the algorithm.
   int inputs = 0, initializers = 0, nodes = 0, outputs = 0;

@@ -79,6 +79,7 @@ std::vector<Weight> ModelImporter::takeWeights() {
 /// The values that the program has instead of the file's training_info, which is taken out of the model.
 TrainingBindings ModelImporter::takeTraining(const std::vector<Weight> &weights) {
   TrainingBindings bindings;
+  bindings.initials = training->initials;
   auto &algorithm = *model->mutable_training_info(0)->mutable_algorithm();
   std::map<std::string, const Weight *> trained;
   for (const Weight &weight : weights)

@@ -92,9 +92,9 @@ void divisi::runtime::initialize(const Manifest &manifest, const Arena &arena, u
         for (int64_t i = begin; i < end; ++i) {
           double x = value;
           if (state.init->kind == Initial::Kind::Uniform)
-            x = value * (2 * random.uniform(there + i) - 1);
+            x = state.init->mean + value * (2 * random.uniform(there + i) - 1);
           else if (state.init->kind == Initial::Kind::Normal)
-            x = value * random.normal(there + i);
+            x = state.init->mean + value * random.normal(there + i);
           writeNumber(arena.at(state) + (here + i) * width, state.dtype, x);
         }
       });

@@ -63,6 +63,7 @@ const char *nameOf(Role role);
 struct Initial {
   enum class Kind { Uniform, Normal, Constant } kind = Kind::Constant;
   double value = 0; ///< half of the range, standard deviation, or the value
+  double mean = 0;  ///< of random numbers
 };
 
 /// A tensor that is kept from step to step.

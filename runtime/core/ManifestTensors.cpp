@@ -159,6 +159,7 @@ void ManifestParser::parseInit(const Json &json, State &state) {
     init = {Initial::Kind::Constant, reader.number("scale")};
   else
     reader.fail(concat("has the unknown kind '", kind, "'"));
+  init.mean = reader.number("mean", 0);
   state.init = init;
   keep(reader.status());
 }

@@ -326,7 +326,8 @@ Status Trainer::startWeights() {
   if (!std::filesystem::exists(path, error))
     return failure("there is no weights file '", path,
                    "': put it back, or give --weights FILE.safetensors or --init SEED");
-  program->setStep(manifest.updatesBefore);
+  if (all)
+    program->setStep(manifest.updatesBefore);
   return loadWeights(manifest, program->arena(), path, manifest.weightsHashes,
                      [&](const State &s) { return wanted(s) || (all && s.role == Role::Moment && !s.trainingName.empty()); });
 }

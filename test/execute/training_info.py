@@ -275,6 +275,32 @@ def follows_flags_first(folder):
     yield "--loss: a warning"
 
 
+def initialises_as_the_file_says(folder):
+    data(folder)
+
+    def edit(model):
+        step = model.training_info[0]
+        nodes = [
+            node("RandomUniform", [], ["u"], low=2.0, high=3.0, shape=[5, 3]),
+            node("RandomNormal", [], ["n"], mean=-7.0, scale=0.25, shape=[2, 5]),
+            node("Constant", [], ["c"], value=numpy_helper.from_array(np.full((5,), 0.5, np.float32))),
+            node("Identity", ["c"], ["other"]),
+        ]
+        step.initialization.CopyFrom(helper.make_graph(nodes, "start", [], [onnx.ValueInfoProto(name=name) for name in ("u", "n", "c", "other")]))
+        for key, value in (("w1", "u"), ("w2", "n"), ("b1", "c"), ("w0", "other")):
+            step.initialization_binding.add(key=key, value=value)
+
+    make("adam", folder / "m.onnx", initial(), 9, edit=edit)
+    compiled = run(DIVISI, "compile", folder / "m.onnx", "-o", folder / "program")
+    assert "initial values of w0" in compiled.stderr, compiled.stderr
+    _, weights, algorithm = read(train(folder, "m.onnx", 1, "--lr", 0, run_flags=("--init", 5)))
+    assert np.all((2 <= weights["w1"]) & (weights["w1"] < 3)) and np.ptp(weights["w1"]) > 0.5, weights["w1"]
+    assert abs(weights["w2"].mean() + 7) < 0.4 and 0.1 < weights["w2"].std() < 0.5, weights["w2"]
+    assert np.all(weights["b1"] == 0.5) and np.array_equal(weights["w0"], initial()["w0"])
+    assert algorithm["T"] == 1, "--init keeps the file's count"
+    return "uniform, normal and constant"
+
+
 def is_told_by_list_parameters(folder):
     make("adam", folder / "m.onnx", initial())
     said = run(DIVISI, "compile", folder / "m.onnx", "--list-parameters").stdout
@@ -358,6 +384,7 @@ def main():
         is_equal_on_two_devices,
         resumes_from_a_checkpoint,
         follows_flags_first,
+        initialises_as_the_file_says,
         is_told_by_list_parameters,
         refuses_what_it_cannot_follow,
     ]
