@@ -103,7 +103,14 @@ void ModelImporter::readTraining() {
       warn(textOf("the file's training_info computes initial values of ", llvm::join(training->computed, ", "),
                   " in a way that the program's --init does not follow: it follows RandomNormal, RandomUniform and constants"));
     if (training && options.optimizerIsGiven)
-      notes.push_back("the file's training_info names the loss and what trains; flags name the optimizer, which begins without state");
+      notes.push_back("the loss and what trains are those of the file's training_info; its optimizer with state and learning rate is not followed, because "
+                      "flags name one");
+    if (training && training->rateIsInput)
+      notes.push_back("the learning rate is an input of the file's training_info: --lr gives it, 0.01 without");
+    if (training && training->countIsInput)
+      notes.push_back("the number of updates is an input of the file's training_info: a program counts from 0, and a saved model does not keep it");
+    if (training)
+      options.batchNormTraining = false; // the file has the forward pass of training
   } else if (model->training_info_size() > 0) {
     warn("the file's training_info (a loss, an optimizer and its state) is not followed, because --loss or --output is given");
   }

@@ -51,7 +51,7 @@ public:
   std::vector<TensorListing> list();
 
   // For the importers of nodes.
-  const ImportOptions &options;
+  ImportOptions options;
   mlir::MLIRContext &context;
   mlir::OpBuilder builder;
   std::string &lastError; // MLIR's last diagnostic

@@ -97,7 +97,7 @@ void ModelImporter::addOutputs(const Scope &scope) {
     if (!inModel || (int)i != chosen)
       arguments->addResult(output.second, names::output, builder.getStringAttr(output.first));
   for (auto &[buffer, value] : renewals)
-    if (value)
+    if (value && (!training || training->statistics.count(arguments->find(buffer)->name)))
       arguments->addResult(value, names::renews, builder.getStringAttr(arguments->find(buffer)->name));
   addCheckResults();
 }

@@ -1,8 +1,10 @@
 #include "compiler/Import/TrainingInfo.h"
+#include "compiler/Import/OptimizerNodes.h"
 #include "passes/Training/Optimizer.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/JSON.h"
 
 #include <cmath>
 
@@ -13,75 +15,10 @@ using onnx::AttributeProto;
 using onnx::NodeProto;
 using training::OptimizerSettings;
 
-static constexpr StringRef domain = "ai.onnx.preview.training";
 static constexpr const char *remedy = "; --loss and --optimizer train the model without the file's training_info";
 
-static bool isOptimizer(const NodeProto &node) {
-  return node.domain() == domain && llvm::is_contained({"Adagrad", "Adam", "Momentum"}, node.op_type());
-}
-
-static std::string labelOf(const NodeProto &node) {
-  const std::string &name = node.name().empty() ? node.output_size() ? node.output(0) : node.op_type() : node.name();
-  return textOf("node '", name, "' (", operatorName(node), ")");
-}
-
-//===- Attributes ---------------------------------------------------------===//
-
-static const AttributeProto *findAttribute(const NodeProto &node, StringRef name, AttributeProto::AttributeType type) {
-  for (const AttributeProto &attribute : node.attribute()) {
-    if (attribute.name() != name)
-      continue;
-    if (attribute.type() != type)
-      fail(labelOf(node), " has an attribute '", name, "' of another type than the operator's");
-    return &attribute;
-  }
-  return nullptr;
-}
-
-/// A number that is not negative, and below 1 if it says what a moving average keeps.
-static double numberOf(const NodeProto &node, StringRef name, float missing, bool isBelowOne = false) {
-  const AttributeProto *found = findAttribute(node, name, AttributeProto::FLOAT);
-  const double number = found ? found->f() : missing;
-  if (!std::isfinite(number) || number < 0 || (isBelowOne && number >= 1))
-    fail(labelOf(node), " has the ", name, " ", number, ", which is not a number from 0 on", isBelowOne ? " and below 1" : "");
-  return number;
-}
-
-OptimizerSettings divisi::compiler::settingsOfNode(const NodeProto &node) {
-  OptimizerSettings settings;
-  settings.weightDecay = numberOf(node, "norm_coefficient", 0);
-  if (node.op_type() == "Momentum") {
-    settings.optimizer = "onnx-momentum";
-    settings.momentum = numberOf(node, "alpha", 0);
-    settings.gradientFactor = numberOf(node, "beta", 0);
-    const AttributeProto *mode = findAttribute(node, "mode", AttributeProto::STRING);
-    if (!mode || (mode->s() != "standard" && mode->s() != "nesterov"))
-      fail("mode '", mode ? mode->s() : "", "' is neither standard nor nesterov");
-    settings.nesterov = mode->s() == "nesterov";
-  } else if (node.op_type() == "Adagrad") {
-    settings.optimizer = "onnx-adagrad";
-    settings.eps = numberOf(node, "epsilon", 0);
-    settings.decayFactor = numberOf(node, "decay_factor", 0);
-  } else {
-    settings.optimizer = "onnx-adam";
-    settings.beta1 = numberOf(node, "alpha", 0.9f, true);
-    settings.beta2 = numberOf(node, "beta", 0.999f, true);
-    settings.eps = numberOf(node, "epsilon", 1e-6f);
-    settings.decayPost = numberOf(node, "norm_coefficient_post", 0);
-  }
-  return settings;
-}
-
-/// Whether the settings of two nodes differ in nothing.
-static bool areEqual(const OptimizerSettings &a, const OptimizerSettings &b) {
-  if (a.optimizer != b.optimizer)
-    return false;
-  return llvm::all_of(training::findOptimizer(a.optimizer)->constants, [&](const training::OptimizerConstant &constant) {
-    return constant.number ? a.*constant.number == b.*constant.number : a.*constant.isOn == b.*constant.isOn;
-  });
-}
-
-//===- The algorithm ------------------------------------------------------===//
+/// Whether a node is this operator of the main domain.
+static bool isMain(const NodeProto &node, StringRef type) { return node.op_type() == type && isMainDomain(node.domain()); }
 
 namespace {
 class Algorithm {
@@ -89,6 +26,7 @@ public:
   Algorithm(onnx::ModelProto &model, TensorReader &reader, bool optimizerIsGiven)
       : graph(*model.mutable_graph()), info(model.training_info(0)), algorithm(info.algorithm()), reader(reader),
         optimizerIsGiven(optimizerIsGiven) {
+    checkNames();
     for (const onnx::GraphProto *owner : {(const onnx::GraphProto *)&graph, &algorithm})
       for (const auto &tensor : owner->initializer())
         initializers.emplace(tensor.name(), &tensor);
@@ -104,7 +42,7 @@ public:
     readGradients();
     for (const auto &binding : info.update_binding())
       if (!bindings.emplace(binding.key(), resolve(binding.value())).second)
-        fail("update_binding has '", binding.key(), "' twice");
+        fail("update_binding has '", binding.key(), "' twice", remedy);
     for (const auto &[key, value] : bindings)
       bind(key, value);
     if (result.updated.empty())
@@ -117,26 +55,65 @@ public:
   }
 
 private:
+  /// The algorithm's names are texts, and of one value each: those of the model's graph, to which it is appended, included.
+  void checkNames() const {
+    llvm::StringSet<> names;
+    for (const NodeProto &node : graph.node())
+      for (const std::string &output : node.output())
+        names.insert(output);
+    for (const auto &tensor : graph.initializer())
+      names.insert(tensor.name());
+    for (const auto &value : graph.input())
+      names.insert(value.name());
+    llvm::StringSet<> defaults; // inputs that are initializers, too
+    auto add = [&](const std::string &name) {
+      if (!llvm::json::isUTF8(name))
+        fail("the name '", llvm::json::fixUTF8(name), "' is not UTF-8");
+      if (!name.empty() && !names.insert(name).second)
+        fail("'", name, "' is the name of two values, of which the algorithm has one or both");
+    };
+    for (const auto &tensor : algorithm.initializer()) {
+      add(tensor.name());
+      defaults.insert(tensor.name());
+    }
+    for (const auto &value : algorithm.input())
+      if (!defaults.contains(value.name()))
+        add(value.name());
+    for (const NodeProto &node : algorithm.node())
+      for (const std::string &output : node.output())
+        add(output);
+  }
+
   const NodeProto *producerOf(const std::string &name) const {
     auto it = producers.find(name);
     return it == producers.end() ? nullptr : it->second;
   }
   /// The name of the same value before nodes that copy it.
-  std::string resolve(std::string name) const {
-    for (size_t steps = 0; steps <= producers.size(); ++steps) { // an invalid graph may be circular
-      const NodeProto *node = producerOf(name);
-      if (!node || node->op_type() != "Identity" || node->input_size() != 1)
-        return name;
-      name = node->input(0);
+  const std::string &resolve(const std::string &name) {
+    if (auto known = resolved.find(name); known != resolved.end())
+      return known->second;
+    std::vector<std::string> passed;
+    std::string source = name;
+    for (const NodeProto *node = producerOf(source); node && isMain(*node, "Identity") && node->input_size() == 1; node = producerOf(source)) {
+      passed.push_back(source);
+      if (passed.size() > producers.size())
+        fail("the algorithm's '", name, "' depends on itself");
+      source = node->input(0);
+      if (auto known = resolved.find(source); known != resolved.end()) {
+        source = known->second;
+        break;
+      }
     }
-    fail("the algorithm's '", name, "' depends on itself");
+    for (const std::string &each : passed)
+      resolved[each] = source;
+    return resolved[name] = source;
   }
-  std::string input(const NodeProto &node, int index) const { return index < node.input_size() ? resolve(node.input(index)) : ""; }
+  std::string input(const NodeProto &node, int index) { return index < node.input_size() ? resolve(node.input(index)) : ""; }
 
   /// Finds the loss and the gradients.
   void readGradients() {
     for (const NodeProto &node : algorithm.node()) {
-      if (node.op_type() != "Gradient" || node.domain() != domain)
+      if (node.op_type() != "Gradient" || node.domain() != trainingDomain)
         continue;
       const auto *xs = findAttribute(node, "xs", AttributeProto::STRINGS);
       const auto *zs = findAttribute(node, "zs", AttributeProto::STRINGS);
@@ -148,9 +125,12 @@ private:
         names.insert(names.end(), zs->strings().begin(), zs->strings().end());
       if (node.input_size() != (int)names.size())
         fail(labelOf(node), " has ", node.input_size(), " inputs, but xs and zs name ", names.size());
-      for (auto [i, name] : llvm::enumerate(names))
+      for (auto [i, name] : llvm::enumerate(names)) {
+        if (!initializers.count(name) && !isInputOf(graph, name) && !isInputOf(algorithm, name))
+          fail(labelOf(node), " names '", name, "' in xs or zs, which is neither an initializer nor an input", remedy);
         if (input(node, i) != name)
           fail(labelOf(node), " takes gradients at other values ('", node.input(i), "') than those of '", name, "'", remedy);
+      }
       if (!result.loss.empty() && result.loss != y->s())
         fail("it takes gradients of several losses: '", result.loss, "' and '", y->s(), "'", remedy);
       result.loss = y->s();
@@ -160,6 +140,8 @@ private:
     }
     if (result.loss.empty())
       fail("its algorithm has no Gradient node", remedy);
+    if (!producerOf(result.loss) && llvm::none_of(graph.node(), [&](const NodeProto &node) { return llvm::is_contained(node.output(), result.loss); }))
+      fail("the y of its Gradient node, '", result.loss, "', is computed by no node", remedy);
   }
 
   /// Whether a value is the gradient of an initializer.
@@ -172,9 +154,10 @@ private:
   void bind(const std::string &name, const std::string &value) {
     auto tensor = initializers.find(name);
     if (tensor == initializers.end())
-      fail("update_binding renews '", name, "', which is no initializer");
+      fail("update_binding renews '", name, "', which is no initializer", remedy);
     const NodeProto *node = producerOf(value);
     if (!node) {
+      result.statistics.insert(name);
       if (!isStatistics(name, value))
         fail("update_binding renews '", name, "' with '", value, "', which its algorithm does not compute", remedy);
     } else if (isOptimizer(*node)) {
@@ -183,7 +166,7 @@ private:
       int place = std::find(node->output().begin(), node->output().end(), value) - node->output().begin();
       const int count = tensorsOf(*node);
       if (input(*node, 2 + place + (place < count ? 0 : count)) != name) // gradients lie between tensors and states
-        fail("update_binding renews '", name, "' with the new value of another tensor of ", labelOf(*node));
+        fail("update_binding renews '", name, "' with the new value of another tensor of ", labelOf(*node), remedy);
       if (place < count)
         result.updated.insert(name);
     } else if (isDescent(*node, name)) {
@@ -191,7 +174,7 @@ private:
       use(OptimizerSettings(), *node);
     } else if (isIncrement(*node, name)) {
       if (!result.count.empty())
-        fail("it counts updates twice, as '", result.count, "' and '", name, "'");
+        fail("it counts updates twice, as '", result.count, "' and '", name, "'", remedy);
       result.count = name;
       counted = value;
     } else {
@@ -203,17 +186,21 @@ private:
   /// Whether the value is what batch norm in the model's graph makes of its running statistics.
   bool isStatistics(const std::string &name, const std::string &value) const {
     return llvm::any_of(graph.node(), [&](const NodeProto &node) {
-      return node.op_type() == "BatchNormalization" && llvm::is_contained(node.output(), value) &&
-             llvm::is_contained(llvm::drop_begin(node.input(), std::min(3, node.input_size())), name);
+      if (!isMain(node, "BatchNormalization"))
+        return false;
+      for (auto [in, out] : {std::pair(3, 1), {4, 2}})
+        if (in < node.input_size() && out < node.output_size() && node.input(in) == name && node.output(out) == value)
+          return true;
+      return false;
     });
   }
 
   /// x - r * gradient; notes r.
   bool isDescent(const NodeProto &node, const std::string &name) {
-    if (node.op_type() != "Sub" || node.input_size() != 2 || input(node, 0) != name)
+    if (!isMain(node, "Sub") || node.input_size() != 2 || input(node, 0) != name)
       return false;
     const NodeProto *product = producerOf(input(node, 1));
-    if (!product || product->op_type() != "Mul" || product->input_size() != 2)
+    if (!product || !isMain(*product, "Mul") || product->input_size() != 2)
       return false;
     for (int i : {0, 1})
       if (isGradientOf(input(*product, i), name)) {
@@ -224,11 +211,14 @@ private:
   }
 
   bool isIncrement(const NodeProto &node, const std::string &name) {
-    if (node.op_type() != "Add" || node.input_size() != 2)
+    if (!isMain(node, "Add") || node.input_size() != 2)
       return false;
     for (int i : {0, 1})
-      if (input(node, i) == name && constant(input(node, 1 - i)) == 1.0)
-        return initializers.at(name)->data_type() == onnx::TensorProto::INT64;
+      if (input(node, i) == name && constant(input(node, 1 - i)) == 1.0) {
+        if (initializers.at(name)->data_type() != onnx::TensorProto::INT64)
+          fail("'", name, "' counts updates, and is not of the type int64", remedy);
+        return true;
+      }
     return false;
   }
 
@@ -249,9 +239,15 @@ private:
     use(settings, node);
     for (int i = 0; i < count; ++i) {
       std::string name = input(node, 2 + i);
+      if (!taken.insert(name).second)
+        fail(labelOf(node), " updates '", name, "', which another tensor or state of an optimizer is, too", remedy);
       if (!result.updated.count(name)) {
-        if (initializers.count(name))
-          continue; // its new value is not used
+        if (initializers.count(name)) { // its new value is not used
+          for (size_t s = 0; s < rule->moments().size(); ++s)
+            if (std::string state = input(node, 2 + (2 + (int)s) * count + i); bindings.count(state))
+              fail(labelOf(node), ": update_binding renews the state '", state, "', but not its tensor '", name, "'", remedy);
+          continue;
+        }
         fail(labelOf(node), " updates '", name, "', which is no initializer");
       }
       if (!isGradientOf(input(node, 2 + count + i), name))
@@ -262,6 +258,8 @@ private:
         if (!initializers.count(state) || !bindings.count(state))
           fail(labelOf(node), ": its state '", node.input(place), "' is ", initializers.count(state) ? "not renewed by update_binding" : "no initializer",
                remedy);
+        if (!taken.insert(state).second || producerOf(bindings.at(state)) != &node)
+          fail(labelOf(node), ": its state '", state, "' is also another tensor, or is renewed by another node", remedy);
         result.states.push_back({name, moment.str(), state});
       }
     }
@@ -286,39 +284,62 @@ private:
     if (auto it = initializers.find(name); it != initializers.end())
       return bindings.count(name) ? std::nullopt : read(*it->second);
     const NodeProto *node = producerOf(name);
-    if (!node || node->op_type() != "Constant")
+    if (!node || !isMain(*node, "Constant"))
       return std::nullopt;
     for (const AttributeProto &attribute : node->attribute()) {
       if (attribute.name() == "value" && attribute.has_t())
         return read(attribute.t());
       if (attribute.name() == "value_float")
         return attribute.f();
+      if (attribute.name() == "value_floats" && attribute.floats_size() == 1)
+        return attribute.floats(0);
       if (attribute.name() == "value_int")
         return attribute.i();
     }
     return std::nullopt;
   }
 
-  bool isInput(const std::string &name) const {
-    return llvm::any_of(algorithm.input(), [&](const auto &value) { return value.name() == name; }) && !initializers.count(name);
+  static bool isInputOf(const onnx::GraphProto &owner, const std::string &name) {
+    return llvm::any_of(owner.input(), [&](const auto &value) { return value.name() == name; });
   }
+  bool isInput(const std::string &name) const { return isInputOf(algorithm, name) && !initializers.count(name); }
 
   void readRate(const std::string &name, const NodeProto &node) {
-    if (optimizerIsGiven || isInput(name)) // an input: --lr gives it
+    if (optimizerIsGiven)
       return;
-    auto rate = constant(name);
-    if (!rate || !std::isfinite(*rate) || *rate < 0)
+    if (!rate.empty() && rate != name && (isInput(name) || isInput(rate)))
+      fail(labelOf(node), " has the learning rate '", name, "', another node '", rate, "'", remedy);
+    rate = name;
+    if (isInput(name)) { // --lr gives it
+      result.rateIsInput = true;
+      return;
+    }
+    auto number = constant(name);
+    if (!number || !std::isfinite(*number) || *number < 0)
       fail(labelOf(node), ": the learning rate '", name, "' is not a constant, finite number from 0 on", remedy);
-    if (result.learningRate && *result.learningRate != *rate)
-      fail(labelOf(node), " has the learning rate ", *rate, ", another node ", *result.learningRate, remedy);
-    result.learningRate = rate;
+    if (auto it = initializers.find(name); it != initializers.end() && !isFloat(*it->second))
+      fail(labelOf(node), ": the learning rate '", name, "' is not a floating-point number", remedy);
+    if (result.learningRate && *result.learningRate != *number)
+      fail(labelOf(node), " has the learning rate ", *number, ", another node ", *result.learningRate, remedy);
+    result.learningRate = number;
+  }
+
+  static bool isFloat(const onnx::TensorProto &tensor) {
+    return llvm::is_contained({onnx::TensorProto::FLOAT, onnx::TensorProto::DOUBLE, onnx::TensorProto::FLOAT16, onnx::TensorProto::BFLOAT16},
+                              (onnx::TensorProto::DataType)tensor.data_type());
   }
 
   /// Whether the count that an optimizer gets counts the present update, too.
-  bool readCount(const std::string &name, const NodeProto &node, const OptimizerSettings &settings) const {
+  bool readCount(const std::string &name, const NodeProto &node, const OptimizerSettings &settings) {
     const bool matters = settings.optimizer == "onnx-adam" || settings.decayFactor != 0 || settings.gradientFactor != 1;
-    if (!matters || optimizerIsGiven || isInput(name)) // an input: the runtime counts
+    if (!matters || optimizerIsGiven)
       return false;
+    if (isInput(name)) { // the runtime counts
+      if (!result.count.empty())
+        fail(labelOf(node), " gets the input '", name, "' as the number of updates, and update_binding counts '", result.count, "'", remedy);
+      result.countIsInput = true;
+      return false;
+    }
     if (result.count.empty() || (name != result.count && name != counted))
       fail(labelOf(node), ": '", name, "' does not count updates: update_binding renews no int64 initializer with itself plus 1 that it is",
            remedy);
@@ -384,7 +405,7 @@ private:
       const NodeProto *node = producerOf(name);
       if (!node || !needed.insert(node).second)
         continue;
-      if (node->domain() == domain)
+      if (node->domain() == trainingDomain)
         fail("the loss '", result.loss, "' depends on ", labelOf(*node), remedy);
       addInputs(*node, open);
     }
@@ -399,6 +420,21 @@ private:
         *graph.add_node() = node;
     if (llvm::none_of(graph.output(), [&](const auto &value) { return value.name() == result.loss; }))
       graph.add_output()->set_name(result.loss);
+    checkReads();
+  }
+
+  /// What update_binding renews, statistics and weights apart, has one value for all of a program: the model may not read it.
+  void checkReads() const {
+    std::map<std::string, const NodeProto *> readers;
+    for (const NodeProto &node : graph.node()) {
+      std::vector<std::string> inputs;
+      addInputs(node, inputs);
+      for (const std::string &name : inputs)
+        readers.emplace(name, &node);
+    }
+    for (const auto &[name, value] : bindings)
+      if (auto reader = readers.find(name); reader != readers.end() && !result.updated.count(name) && !result.statistics.count(name))
+        fail(labelOf(*reader->second), " reads '", name, "', which update_binding renews and which is no weight", remedy);
   }
 
   /// The inputs of a node and of the nodes in its graphs.
@@ -423,7 +459,10 @@ private:
   std::map<std::string, std::string> gradients; // by name: of which initializer
   std::map<std::string, std::string> bindings;  // by initializer: its new value
   std::vector<const NodeProto *> optimizers;
-  std::string counted; // the new value of the count
+  std::map<std::string, std::string> resolved;  // by name: that before nodes that copy it
+  llvm::StringSet<> taken;                      // tensors and states of optimizers
+  std::string counted;                          // the new value of the count
+  std::string rate;                             // the learning rate of the nodes before
   TrainingInfo result;
 };
 } // namespace
@@ -436,7 +475,7 @@ std::optional<TrainingInfo> divisi::compiler::readTrainingInfo(onnx::ModelProto 
       fail("it has ", model.training_info_size(), " training steps that take turns", remedy);
     auto info = Algorithm(model, reader, optimizerIsGiven).read();
     if (info && optimizerIsGiven)
-      info->optimizer.reset(), info->learningRate.reset(), info->states.clear(), info->count.clear();
+      info->optimizer.reset(), info->learningRate.reset(), info->states.clear(), info->count.clear(), info->rateIsInput = false, info->countIsInput = false;
     return info;
   } catch (ImportError &error) {
     error.message = "the file's training_info: " + error.message;

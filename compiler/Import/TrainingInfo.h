@@ -7,9 +7,6 @@
 
 namespace divisi::compiler {
 
-/// The settings of a node of ai.onnx.preview.training: Adagrad, Adam or Momentum. Throws ImportError.
-training::OptimizerSettings settingsOfNode(const onnx::NodeProto &node);
-
 /// What the training_info of a file says about training (ONNX's TrainingInfoProto): its algorithm is a graph with a Gradient
 /// node and the updates x - r * gradient, or nodes of the optimizers Adagrad, Adam and Momentum.
 struct TrainingInfo {
@@ -20,10 +17,12 @@ struct TrainingInfo {
 
   std::string loss;              // the value whose gradients are taken
   std::set<std::string> updated; // initializers that train
+  std::set<std::string> statistics; // running statistics of batch norm that are renewed
 
   // Unless flags name the optimizer:
   std::optional<training::OptimizerSettings> optimizer;
-  std::optional<double> learningRate; // null: an input of the algorithm
+  std::optional<double> learningRate;
+  bool rateIsInput = false, countIsInput = false; // of the algorithm: --lr gives the former, a program counts from 0
   std::vector<State> states;
   std::string count; // the initializer that counts updates; empty if there is none
 

@@ -76,6 +76,13 @@ std::vector<Weight> ModelImporter::takeWeights() {
   return weights;
 }
 
+/// A message without weights, as bytes. Protocol buffers have a limit of 2 GiB.
+static std::string serialised(const google::protobuf::Message &message, const char *what) {
+  if (message.ByteSizeLong() > INT32_MAX)
+    fail("the ", what, " without its weights has ", message.ByteSizeLong() >> 20, " MiB: a program holds 2048 MiB of tensors that do not train at most");
+  return message.SerializePartialAsString();
+}
+
 /// The values that the program has instead of the file's training_info, which is taken out of the model.
 TrainingBindings ModelImporter::takeTraining(const std::vector<Weight> &weights) {
   TrainingBindings bindings;
@@ -132,7 +139,7 @@ TrainingBindings ModelImporter::takeTraining(const std::vector<Weight> &weights)
   }
   // A state can be an initializer of the model's graph. It is then saved as one of the algorithm.
   algorithm.mutable_initializer()->Swap(&kept);
-  bindings.info = model->training_info(0).SerializePartialAsString();
+  bindings.info = serialised(model->training_info(0), "training_info");
   model->clear_training_info();
   // What the loss needed of the algorithm leaves the graph; of initializers, after their bytes have been taken.
   auto &graph = *model->mutable_graph();
@@ -172,7 +179,7 @@ std::string ModelImporter::takeSkeleton(std::vector<Weight> &weights, const Trai
     }
   }
   graph->mutable_initializer()->Swap(&kept);
-  return model->SerializePartialAsString();
+  return serialised(*model, "model");
 }
 
 /// Inlines external data, because a skeleton has no files beside it.
@@ -180,6 +187,8 @@ void ModelImporter::inlineExternal(onnx::TensorProto &tensor) {
   TensorData data = reader.read(tensor, nullptr);
   if (data.missing)
     return;
+  if (data.bytes.size() > INT32_MAX)
+    fail("tensor '", tensor.name(), "' does not train and has ", data.bytes.size() >> 20, " MiB: a program holds 2048 MiB of such tensors at most");
   tensor.set_raw_data(data.bytes.data(), data.bytes.size());
   tensor.clear_external_data();
   tensor.clear_data_location();

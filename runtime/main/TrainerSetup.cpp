@@ -131,6 +131,8 @@ Status Trainer::planSteps() {
     total = point.step;
     return {};
   }
+  if (!options.save.empty() && program->skeleton().empty())
+    return Status::usage("--save: this program was compiled from a dump, which has no ONNX model: use --save-weights FILE.safetensors");
   int64_t samples = data->samples(), each = data->fullBatches();
   if (data->fed() && !options.steps && options.schedule.needsTotal())
     return Status::usage(concat("--lr-schedule ", Schedule::nameOf(options.schedule.kind),
@@ -406,8 +408,8 @@ Status Trainer::resume() {
         concat("--resume: ", name, " was made with --seed ", found->seed, "; leave --seed out to go on"));
   // Asynchronous servers count updates, several in a step.
   if (bool counts = !options.resumeAnyway && !(manifest.servers && manifest.servers->asynchronous); counts && !isStepOf(*found))
-    return failure("--resume: ", name, " is damaged: it is of step ", found->step, ", but its state of step ",
-                   *program->step());
+    return failure("--resume: ", name, manifest.updatesBefore > 0 ? " is of a program that began at another count of updates, or damaged" : " is damaged",
+                   ": it is of step ", found->step, ", but its state of step ", *program->step());
   Result<Options> merged = withKept(manifest, options, found->flags, resumedFlags);
   if (!merged.ok())
     return merged.status();

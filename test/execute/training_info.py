@@ -32,6 +32,7 @@ OPTIMIZERS = {
     "nesterov": ("Momentum", {"alpha": 0.8, "beta": 0.5, "norm_coefficient": 0.0, "mode": "nesterov"}, ["v"], False),
     "without memory": ("Momentum", {"alpha": 0.0, "beta": 0.25, "norm_coefficient": 0.0, "mode": "standard"}, ["v"], False),
     "adagrad": ("Adagrad", {"epsilon": 1e-5, "decay_factor": 0.1, "norm_coefficient": 0.02}, ["h"], False),
+    "adagrad, defaults": ("Adagrad", {}, ["h"], False),
     "adam": ("Adam", {"alpha": 0.8, "beta": 0.95, "epsilon": 1e-3, "norm_coefficient": 0.01}, ["v", "h"], False),
     "adam, counted before": ("Adam", {"epsilon": 1e-3, "norm_coefficient_post": 0.01}, ["v", "h"], True),
 }
@@ -273,6 +274,31 @@ def follows_flags_first(folder):
     said = run(DIVISI, "compile", folder / "m.onnx", "-o", folder / "program", "--loss", "mse", "--label", "y").stderr
     assert "training_info" in said and "--loss" in said, said
     yield "--loss: a warning"
+    said = run(DIVISI, "compile", folder / "m.onnx", "-o", folder / "program", "--weight-decay", "0.1").stderr
+    assert "its optimizer with state and learning rate is not followed" in said, said
+    yield "--weight-decay: a note"
+
+
+def keeps_statistics_that_are_not_bound(folder):
+    """Batch norm's running statistics, of which one is bound."""
+    x, _ = data(folder)
+
+    def edit(model):
+        graph = model.graph
+        values = {"scale": np.ones(3), "bias": np.zeros(3), "mean": np.full(3, 0.25), "var": np.full(3, 2.0)}
+        graph.initializer.extend(numpy_helper.from_array(value.astype(np.float32), name) for name, value in values.items())
+        names = ["z", "scale", "bias", "mean", "var"]
+        norm = node("BatchNormalization", names, ["m", "mean.new", "var.new"], momentum=0.5, training_mode=1)
+        graph.node[0].output[0] = "z"
+        graph.node.insert(1, norm)
+        graph.output.append(helper.make_tensor_value_info("mean.new", TensorProto.FLOAT, [3]))
+        model.training_info[0].update_binding.add(key="mean", value="mean.new")
+
+    make("descent", folder / "m.onnx", initial(), edit=edit)
+    _, weights, _ = read(train(folder, "m.onnx", 1))
+    near("mean", weights["mean"], 0.5 * np.full(3, 0.25, np.float32) + 0.5 * (x[:ROWS] @ initial()["w0"]).mean(0))
+    assert np.all(weights["var"] == 2), weights["var"]
+    return "renewed and kept"
 
 
 def initialises_as_the_file_says(folder):
@@ -327,6 +353,32 @@ def refuses_what_it_cannot_follow(folder):
     def elsewhere(model):
         model.training_info[0].algorithm.node[3].input[0] = "w0"
 
+    def two_tensors(model):
+        optimizer_gets(3, "w1")(model)
+        kept = [b for b in model.training_info[0].update_binding if b.key != "b1"]
+        del model.training_info[0].update_binding[:]
+        model.training_info[0].update_binding.extend(kept)
+
+    def renewed_loss(model):
+        nodes = model.training_info[0].algorithm.node
+        nodes[2].output[0] = "mean"
+        nodes.insert(3, node("Cast", ["T"], ["t.float"], to=TensorProto.FLOAT))
+        nodes.insert(4, node("Add", ["mean", "t.float"], ["loss"]))
+
+    def own_add(model):
+        model.training_info[0].algorithm.node[4].domain = "custom"
+        model.opset_import.append(helper.make_opsetid("custom", 1))
+        body = [helper.make_node("Sub", ["a", "b"], ["c"])]
+        model.functions.append(helper.make_function("custom", "Add", ["a", "b"], ["c"], body, [helper.make_opsetid("", 17)]))
+
+    def intermediate(model):
+        gradient = model.training_info[0].algorithm.node[3]
+        gradient.input[3] = "h"
+        next(a for a in gradient.attribute if a.name == "zs").strings[0] = b"h"
+
+    def twice(model):
+        model.training_info[0].algorithm.initializer.append(numpy_helper.from_array(np.zeros((2, 5), np.float32), "w2"))
+
     def not_reduced(model):
         model.training_info[0].algorithm.node[2].CopyFrom(node("Identity", ["square"], ["loss"]))
 
@@ -362,12 +414,24 @@ def refuses_what_it_cannot_follow(folder):
         (lambda model: model.training_info[0].algorithm.node.pop(3), "has no Gradient node"),
         (several_losses, "several losses"),
         (not_reduced, "not a floating-point scalar"),
+        (two_tensors, "which another tensor or state of an optimizer is, too"),
+        (renewed_loss, "reads 'T', which update_binding renews"),
+        (own_add, "'T' is renewed by node 'train/Add/T_new' (custom.Add)"),
+        (intermediate, "names 'h' in xs or zs"),
+        (twice, "'w2' is the name of two values"),
     ]
     for edit, text in refusals:
         make("adam", folder / "m.onnx", initial(), edit=edit)
         said = run(DIVISI, "compile", folder / "m.onnx", "-o", folder / "program", code=1).stderr
         assert text in said and said.startswith("error: ") and len(said.splitlines()) == 1, f"{text}: {said}"
-    return f"{len(refusals)} files"
+    make("adam", folder / "m.onnx", initial())
+    (folder / "m.onnx").write_bytes((folder / "m.onnx").read_bytes().replace(b"w1.h", b"\xff\xff\xff\xff"))
+    said = run(DIVISI, "compile", folder / "m.onnx", "-o", folder / "program", code=1).stderr
+    assert "is not UTF-8" in said, said
+    make("momentum", folder / "m.onnx", initial(), edit=lambda model: model.training_info[0].algorithm.node[-1].attribute.pop(0))
+    said = run(DIVISI, "compile", folder / "m.onnx", "-o", folder / "program", code=1).stderr
+    assert "lacks the attribute 'alpha'" in said, said
+    return f"{len(refusals) + 2} files"
 
 
 def main():
@@ -384,6 +448,7 @@ def main():
         is_equal_on_two_devices,
         resumes_from_a_checkpoint,
         follows_flags_first,
+        keeps_statistics_that_are_not_bound,
         initialises_as_the_file_says,
         is_told_by_list_parameters,
         refuses_what_it_cannot_follow,

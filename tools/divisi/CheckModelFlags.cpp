@@ -63,7 +63,7 @@ std::string ModelFlags::finishConstants() {
     return "--ema expects a number from 0 to below 1";
   if (train.nesterov && (train.momentum == 0 || train.optimizer != "sgd"))
     return "--nesterov needs --optimizer sgd and --momentum";
-  import.optimizerIsGiven = llvm::is_contained(trainFlags, "--optimizer") ||
+  import.optimizerIsGiven = llvm::is_contained(trainFlags, "--optimizer") || llvm::is_contained(trainFlags, "--weight-decay") ||
                             llvm::any_of(constants, [](const auto &constant) { return !constant.second->empty(); });
   for (const auto &[name, flag] : constants)
     if (!flag->empty() && !used.count(name))

@@ -1,6 +1,6 @@
 // Updates of optimizers as nodes of a graph: ai.onnx.preview.training.
 #include "compiler/Import/Operators.h"
-#include "compiler/Import/TrainingInfo.h"
+#include "compiler/Import/OptimizerNodes.h"
 #include "passes/Training/Optimizer.h"
 
 using namespace mlir;
