@@ -88,7 +88,7 @@ static void addMicrobatches(CLI::App &group, int64_t &count, const std::string &
 
 void tools::addNoCalibration(CLI::App &group, bool &flag) {
   group.add_flag("--no-calibration", flag,
-                 "plan for cpu:N by rough figures of CPUs instead of measuring this machine, once, in about a second");
+                 "plan for cpu:N by rough figures of CPUs instead of measuring this machine (once, in less than two seconds)");
 }
 
 void tools::addRemat(CLI::App &group, std::optional<int64_t> &remat) {

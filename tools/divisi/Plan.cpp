@@ -177,7 +177,7 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
   auto flags = std::make_shared<PlanFlags>();
   CLI::App *command =
       app.add_subcommand(explain ? "explain" : "plan", explain ? "why a model is split so, and what would change it"
-                                                               : "rank the plans for a model on a cluster");
+                                                               : "list the best plans for a model on a cluster");
   flags->addTo(*command, explain);
   command->callback([flags, explain, command, &exitCode] {
     if (std::string wrong = flags->finish(*command, explain); !wrong.empty())

@@ -23,7 +23,7 @@ void PlanFlags::addTo(CLI::App &command, bool explains) {
                     "cpu:4 (default: this machine's cores), h100, 8xh100, 2x8xh100, or a .toml file");
   where->add_option("--devices", devices, "how many of the cluster's devices (default: all)")
       ->check(CLI::Range(1, 65536));
-  where->add_option("--mesh", mesh, "search this grid only: data=2,model=4");
+  where->add_option("--mesh", mesh, "search plans on this mesh only: data=2,model=4");
   where->add_option("--pin", pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")
       ->delimiter('\0');
   where
