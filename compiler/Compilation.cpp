@@ -32,7 +32,12 @@ LogicalResult Compilation::run() {
     return failure();
   train = request.model.train;
   RunDefaults ofFile;
-  ofFile.lr = followTrainingInfo(*model.module, request.model.import, train);
+  if (level == Level::graph && request.target > Level::graph) {
+    auto rate = followTrainingInfo(*model.module, request.model.import, train);
+    if (failed(rate))
+      return failure();
+    ofFile.lr = *rate;
+  }
   train.forGpu = request.cuda;
   plan.target = train.forGpu ? "cuda" : "cpu";
   hasBatchNorm = graph::hasBatchNorm(*model.module);
@@ -134,7 +139,6 @@ LogicalResult Compilation::toTrain() {
     trained = train;
   }
   level = Level::train;
-  (*model.module)->removeDiscardableAttr(graph::names::optimizer); // the step follows it
   return session.run([&](OpPassManager &pm) { addTrainPipeline(pm, train); });
 }
 
@@ -204,7 +208,7 @@ LogicalResult Compilation::lower() {
   WeightsReference weights;
   TrainingState training;
   if (model.training)
-    training = TrainingState(*model.module, *model.training);
+    training = TrainingState(*model.module, *model.training, model.weights);
   if (!model.weights.empty() && request.isProgram) {
     std::vector<Weight> values = model.weights;
     llvm::append_range(values, training.weights());

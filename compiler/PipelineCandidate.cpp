@@ -128,7 +128,7 @@ FailureOr<PipelineCandidate> StepInParts::simulate(const Priced &priced, const M
   schedule.replicas = options.replicas;
   if (std::string wrong = schedule.invalid(); !wrong.empty())
     return module->get().emitError(wrong);
-  auto stages = costs->of(placement, options.stages, options.remat);
+  auto stages = costs->of(placement, options.stages, options.remat, options.asynchronous());
   for (auto [cost, replicas] : llvm::zip(stages.costs, options.replicas)) {
     // Replicas that take microbatches in turn are, by and large, one device that is as many times as fast.
     for (double *share : {&cost.forward, &cost.inputGradient, &cost.weightGradient, &cost.activationBytes})

@@ -53,12 +53,25 @@ LogicalResult Session::run(llvm::function_ref<void(OpPassManager &)> addPasses) 
   return manager.run(*model.module);
 }
 
-std::optional<double> compiler::followTrainingInfo(ModuleOp module, const ImportOptions &flags, TrainOptions &train) {
-  auto settings = module->getAttrOfType<DictionaryAttr>(graph::names::optimizer);
-  if (!settings || flags.optimizerIsGiven)
-    return std::nullopt;
-  static_cast<training::OptimizerSettings &>(train) = training::settingsOf(settings);
-  auto rate = settings.getAs<FloatAttr>("lr"); // a dump may be edited
-  return rate && std::isfinite(rate.getValueAsDouble()) && rate.getValueAsDouble() >= 0 ? std::optional(rate.getValueAsDouble())
-                                                                                       : std::nullopt;
+FailureOr<std::optional<double>> compiler::followTrainingInfo(ModuleOp module, const ImportOptions &flags, TrainOptions &train) {
+  Attribute noted = module->removeDiscardableAttr(graph::names::optimizer);
+  if (!noted || flags.optimizerIsGiven)
+    return std::optional<double>();
+  auto parts = dyn_cast<DictionaryAttr>(noted);
+  training::OptimizerSettings settings = training::settingsOf(parts ? parts : DictionaryAttr::get(module.getContext()));
+  NamedAttrList again;
+  if (training::findOptimizer(settings.optimizer))
+    again = NamedAttrList(training::toAttr(settings, module.getContext()));
+  auto rate = parts ? parts.getAs<FloatAttr>("lr") : FloatAttr();
+  if (rate)
+    again.set("lr", rate);
+  if (again.getDictionary(module.getContext()) != noted) // a dump may be edited
+    return module.emitError("'") << graph::names::optimizer << "' is not an optimizer with all of its constants and lr, as the import writes it";
+  std::string wrong = training::wrongConstant(settings);
+  if (wrong.empty() && rate && !(std::isfinite(rate.getValueAsDouble()) && rate.getValueAsDouble() >= 0))
+    wrong = "lr expects a finite number that is not negative";
+  if (!wrong.empty())
+    return module.emitError("'") << graph::names::optimizer << "': " << wrong;
+  static_cast<training::OptimizerSettings &>(train) = settings;
+  return rate ? std::optional(rate.getValueAsDouble()) : std::nullopt;
 }

@@ -20,8 +20,8 @@ struct ModelRequest {
 };
 
 /// Sets in `train` the optimizer that the training_info of a model's file names, unless flags name one. Returns its learning
-/// rate if it says one.
-std::optional<double> followTrainingInfo(mlir::ModuleOp module, const ImportOptions &flags, TrainOptions &train);
+/// rate if it says one. The module, of level graph, no longer has it. Fails with a diagnostic if a dump was edited to something else.
+mlir::FailureOr<std::optional<double>> followTrainingInfo(mlir::ModuleOp module, const ImportOptions &flags, TrainOptions &train);
 
 /// A model in the compiler: an ONNX file, or a dump (.mlir) of some level. Errors are printed to stderr.
 class Session {

@@ -10,7 +10,7 @@ class TrainingState {
 public:
   TrainingState() = default;
   /// Finds them among the state of the module's functions (level exec).
-  TrainingState(mlir::ModuleOp module, const TrainingBindings &bindings);
+  TrainingState(mlir::ModuleOp module, const TrainingBindings &bindings, llvm::ArrayRef<Weight> weights);
 
   /// Initial values of optimizer state, under the names of the program.
   const std::vector<Weight> &weights() const { return values; }

@@ -28,7 +28,7 @@ bool isKnownCpu(llvm::StringRef cpu);
 /// What a program carries besides its code.
 struct ProgramData {
   std::string manifest; // JSON, see runtime/README.md
-  std::string skeleton; // ONNX model without weights
+  std::string skeleton; // ONNX model without weights, and the fields of its training_info (abi.h)
   std::string next;     // symbol of the executable's program for another number of ranks; empty after the last
 };
 

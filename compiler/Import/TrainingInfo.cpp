@@ -356,7 +356,9 @@ private:
         fail("initialization_binding names '", binding.key(), "', which is no initializer");
       auto maker = makers.find(binding.value());
       auto initial = maker == makers.end() ? std::nullopt : initialBy(*maker->second);
-      if (initial)
+      if (binding.key() == result.count && initial && initial->kind == "constant" && initial->scale == 0)
+        continue; // --init counts from 0
+      if (initial && binding.key() != result.count)
         result.initials[binding.key()] = *initial;
       else
         result.computed.push_back(binding.key());
@@ -384,10 +386,14 @@ private:
     const AttributeProto *value = findAttribute(node, "value", AttributeProto::TENSOR);
     if (!value)
       return type == "Constant" ? std::nullopt : std::optional(InitialValue{"constant"});
-    auto values = TensorReader::attribute(reader.read(value->t(), nullptr));
-    if (!values.isSplat() || !mlir::isa<mlir::FloatType>(values.getElementType()))
+    TensorData data = reader.read(value->t(), nullptr);
+    if (data.missing || data.type.getNumElements() == 0)
       return std::nullopt;
-    return InitialValue{"constant", numbersOf(values)[0]};
+    auto values = TensorReader::attribute(data);
+    if (!values.isSplat())
+      return std::nullopt;
+    const bool isFloat = mlir::isa<mlir::FloatType>(values.getElementType());
+    return InitialValue{"constant", isFloat ? numbersOf(values)[0] : (double)integersOf(values)[0]};
   }
 
   /// Copies what the loss needs to the model's graph.

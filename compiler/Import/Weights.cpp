@@ -2,6 +2,8 @@
 #include "compiler/Import/ModelImporter.h"
 #include "passes/Training/Optimizer.h"
 
+#include "llvm/ADT/StringSet.h"
+
 using namespace mlir;
 using namespace divisi::compiler;
 using Role = Signature::Role;
@@ -93,18 +95,19 @@ TrainingBindings ModelImporter::takeTraining(const std::vector<Weight> &weights)
     if (trains->of(weight.name).role == TensorRole::parameter)
       trained[weight.name] = &weight;
   std::set<std::string> taken;
-  auto find = [&](const std::string &name) -> const onnx::TensorProto & {
-    for (const auto *graph : {&std::as_const(algorithm), &model->graph()})
-      for (const auto &tensor : graph->initializer())
-        if (tensor.name() == name)
-          return tensor;
-    fail("training_info: '", name, "' is no initializer");
-  };
+  llvm::StringMap<onnx::TensorProto *> initializers;
+  for (auto *graph : {&algorithm, model->mutable_graph()})
+    for (auto &tensor : *graph->mutable_initializer())
+      initializers.try_emplace(tensor.name(), &tensor);
+  llvm::StringSet<> names;
+  for (const Weight &weight : weights)
+    names.insert(weight.name);
   for (const auto &state : training->states) {
     auto parameter = trained.find(state.of); // others are frozen, or the loss does not depend on them
     if (parameter == trained.end())
       continue;
-    auto owner = std::make_shared<onnx::TensorProto>(find(state.name));
+    auto owner = std::make_shared<onnx::TensorProto>(std::move(*initializers.at(state.name)));
+    initializers.at(state.name)->set_name(state.name); // by which it is left out below
     TensorData data = reader.read(*owner, owner);
     if (data.missing)
       fail("training_info: the value of '", state.name, "' is in a file that is missing");
@@ -114,7 +117,7 @@ TrainingBindings ModelImporter::takeTraining(const std::vector<Weight> &weights)
     taken.insert(state.name);
   }
   if (!training->count.empty()) {
-    TensorData data = reader.read(find(training->count), nullptr);
+    TensorData data = reader.read(*initializers.at(training->count), nullptr);
     bindings.count = training->count;
     bindings.countShape = data.type.getShape().vec();
     if (data.missing || data.type.getNumElements() != 1)
@@ -127,7 +130,7 @@ TrainingBindings ModelImporter::takeTraining(const std::vector<Weight> &weights)
   }
   google::protobuf::RepeatedPtrField<onnx::TensorProto> kept;
   for (auto &tensor : *algorithm.mutable_initializer()) {
-    if (llvm::any_of(weights, [&](const Weight &weight) { return weight.name == tensor.name(); })) {
+    if (names.contains(tensor.name())) {
       bindings.weights.insert(tensor.name());
       continue;
     }

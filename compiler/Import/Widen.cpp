@@ -88,7 +88,8 @@ std::string divisi::compiler::widenHalves(onnx::ModelProto &model, TensorReader 
   Widening widening(reader);
   widening.graph(*model.mutable_graph());
   for (auto &info : *model.mutable_training_info())
-    widening.graph(*info.mutable_algorithm());
+    for (auto *graph : {info.mutable_algorithm(), info.mutable_initialization()})
+      widening.graph(*graph);
   for (auto &function : *model.mutable_functions())
     widening.nodes(*function.mutable_node());
   if (!widening.halves && !widening.brains)

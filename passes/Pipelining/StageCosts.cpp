@@ -149,17 +149,11 @@ std::vector<double> StageCosts::transientBytes(llvm::function_ref<int(Operation 
   return result;
 }
 
-StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stages, int64_t remat) const {
+StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stages, int64_t remat, bool isAsynchronous) const {
   Stages result;
   result.costs.resize(stages);
   auto stageOf = [&](Operation *op) { return placement.of(op); };
-  auto isSum = [&](Operation *op) {
-    return isSumOfStages(op, [&](Value value) -> std::optional<int> {
-      Operation *producer = value.getDefiningOp();
-      return producer ? std::optional(stageOf(producer)) : std::nullopt;
-    });
-  };
-  auto weights = parts.weightGradients(train, stageOf);
+  auto weights = parts.weightGradients(train, stageOf, !isAsynchronous);
   std::map<std::pair<int, int>, pipeline::Load> sent; // by sender and receiver, of a microbatch
   std::set<std::pair<int, int>> remade;   // resharded parameters, by stage
   llvm::DenseSet<Value> counted, dropped; // values that backward tasks read, values that they recompute
@@ -213,7 +207,7 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
         kept |= part == Part::forward && parts.at(user) == Part::backward && stageOf(user) == stageOf(&op);
         if (stageOf(user) == stageOf(&op) || !parts.isTimed(user))
           continue;
-        if (!isSum(user)) {
+        if (isAsynchronous || !isSummedLater(user)) {
           elsewhere.insert(stageOf(user));
           continue;
         }

@@ -19,12 +19,12 @@ public:
   StageWeights weights() const;
   /// Costs of the stages, and the messages between them. Memory is that of state, gradients, values that a microbatch
   /// keeps for its backward pass, and what one task needs while it runs. The best `remat` segments of
-  /// planning::rematEffects are recomputed.
+  /// planning::rematEffects are recomputed. In an asynchronous schedule gradients of shared parameters are sent with each minibatch.
   struct Stages {
     std::vector<planning::pipeline::StageCost> costs;
     std::vector<planning::pipeline::Edge> edges;
   };
-  Stages of(const StagePlacement &placement, int64_t stages, int64_t remat) const;
+  Stages of(const StagePlacement &placement, int64_t stages, int64_t remat, bool isAsynchronous) const;
   /// The time of messages between the devices of two stages, by the bytes of each pair of them. Stages follow each
   /// other on the devices of the cluster.
   planning::pipeline::Network network() const;

@@ -100,28 +100,26 @@ void StepParts::findKept(Block &block, bool weightsChange) {
   }
 }
 
-bool pipelining::isSumOfStages(Operation *op, llvm::function_ref<std::optional<int>(Value)> stageOf) {
-  auto add = dyn_cast<graph::AddOp>(op);
-  if (!add || !op->hasOneUse())
-    return false;
-  auto one = stageOf(add.getLhs()), other = stageOf(add.getRhs());
-  if (!one || !other || one == other)
-    return false;
-  Operation *user = *op->user_begin();
-  if (isa<graph::CastOp>(user) && user->hasOneUse()) // sums of 16-bit values are f32
-    user = *user->user_begin();
-  return isa<graph::AccumulateOp>(user) || isSumOfStages(user, stageOf);
+bool pipelining::isSummedLater(Operation *op) {
+  while (isa<graph::AddOp>(op) && op->hasOneUse()) {
+    op = *op->user_begin();
+    if (isa<graph::CastOp>(op) && op->hasOneUse()) // sums of 16-bit values are f32
+      op = *op->user_begin();
+    if (isa<graph::AccumulateOp>(op))
+      return true;
+  }
+  return false;
 }
 
 llvm::DenseSet<Operation *> StepParts::weightGradients(func::FuncOp function,
-                                                       llvm::function_ref<int(Operation *)> stageOf) const {
+                                                       llvm::function_ref<int(Operation *)> stageOf, bool sumsFirst) const {
   llvm::DenseSet<Operation *> result;
   for (Operation &op : llvm::reverse(function.getBody().front().without_terminator())) {
     if (parts.at(&op) != Part::backward || isa<graph::AccumulateOp>(op))
       continue;
     bool awaited = llvm::any_of(op.getUsers(), [&](Operation *user) {
       return !user->hasTrait<OpTrait::IsTerminator>() && parts.at(user) == Part::backward && !isa<graph::AccumulateOp>(user) &&
-             (stageOf(user) != stageOf(&op) || !result.contains(user));
+             (stageOf(user) != stageOf(&op) ? !sumsFirst || !isSummedLater(user) : !result.contains(user));
     });
     if (!awaited)
       result.insert(&op);

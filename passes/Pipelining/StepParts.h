@@ -47,9 +47,10 @@ public:
   bool isCheap(mlir::Operation *op) const;
   /// Whether every task can compute the value by itself.
   bool isAnywhere(mlir::Value value) const;
-  /// The operations of the backward pass that no earlier stage depends on: gradients of weights.
-  llvm::DenseSet<mlir::Operation *> weightGradients(mlir::func::FuncOp function,
-                                                    llvm::function_ref<int(mlir::Operation *)> stageOf) const;
+  /// The operations of the backward pass that no earlier stage depends on: gradients of weights. `sumsFirst`: accumulate-first
+  /// is still to come.
+  llvm::DenseSet<mlir::Operation *> weightGradients(mlir::func::FuncOp function, llvm::function_ref<int(mlir::Operation *)> stageOf,
+                                                    bool sumsFirst = false) const;
 
 private:
   /// The part of all users of an operation; none if they are in several, or none use it.
@@ -70,8 +71,8 @@ void unmarkGradients(mlir::ModuleOp module);
 /// Whether an argument is state that one stage owns: a parameter, optimizer state or a buffer. All stages have step and
 /// seed.
 bool isOwned(mlir::BlockArgument argument);
-/// Whether an operation adds what two stages contribute to a gradient that is summed over the microbatches: accumulate-first
-/// sums both parts before. `stageOf` of a value that no stage computes is null.
-bool isSumOfStages(mlir::Operation *op, llvm::function_ref<std::optional<int>(mlir::Value)> stageOf);
+/// Whether an operation adds to a value that is summed over the microbatches, and to nothing else: accumulate-first sums what
+/// other stages contribute before it is sent, once in a step.
+bool isSummedLater(mlir::Operation *op);
 
 } // namespace divisi::pipelining

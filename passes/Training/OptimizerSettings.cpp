@@ -2,6 +2,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <cmath>
+
 using namespace divisi::training;
 using llvm::StringRef;
 using Settings = OptimizerSettings;
@@ -56,6 +58,19 @@ const OptimizerKind *divisi::training::findOptimizer(StringRef name) {
       if (kind.name == name)
         return &kind;
   return nullptr;
+}
+
+std::string divisi::training::wrongConstant(const OptimizerSettings &settings) {
+  for (const OptimizerConstant &constant : findOptimizer(settings.optimizer)->constants) {
+    if (!constant.number)
+      continue;
+    const double number = settings.*constant.number;
+    if (!std::isfinite(number) || number < 0)
+      return constant.name.str() + " expects a finite number that is not negative";
+    if (constant.isBelowOne && number >= 1)
+      return constant.name.str() + " expects a number from 0 to below 1";
+  }
+  return "";
 }
 
 std::string divisi::training::optimizerNames() {

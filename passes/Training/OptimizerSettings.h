@@ -36,6 +36,8 @@ llvm::ArrayRef<OptimizerKind> optimizerKinds();
 /// Null if there is no optimizer of that name. The optimizers of ONNX files (ai.onnx.preview.training) are found, too:
 /// onnx-momentum, onnx-adagrad, onnx-adam.
 const OptimizerKind *findOptimizer(llvm::StringRef name);
+/// What is wrong with the numbers of the settings' optimizer, as the name of the constant and what it must be; "" if nothing is.
+std::string wrongConstant(const OptimizerSettings &settings);
 /// "sgd, adam or adamw", of all names.
 std::string optimizerNames();
 

@@ -72,12 +72,13 @@ void readPoint(const Json &json, JsonReader &reader, TrainingPoint &point) {
   point.shuffle = reader.boolean("shuffle", true);
   point.samples = reader.integer("samples");
   point.position = reader.text("position", "");
+  point.updatesBefore = reader.integer("updates_before", 0);
   point.flags = texts(reader, "flags");
   readClasses(json, reader, point.classes);
   if (reader.has("eval_loss"))
     point.evalLoss = reader.number("eval_loss");
   readHistory(reader, point);
-  if (point.step < 0 || point.cursor.epoch < 0 || point.cursor.batch < 0 || point.samples < 0)
+  if (point.step < 0 || point.cursor.epoch < 0 || point.cursor.batch < 0 || point.samples < 0 || point.updatesBefore < 0)
     reader.fail("has negative counts");
 }
 
@@ -87,6 +88,8 @@ Json describe(const TrainingPoint &point) {
                {"flags", point.flags}};
   if (point.evalLoss && std::isfinite(*point.evalLoss)) // other numbers are not valid JSON, and are never the best
     json["eval_loss"] = *point.evalLoss;
+  if (point.updatesBefore > 0)
+    json["updates_before"] = point.updatesBefore;
   if (!point.position.empty())
     json["position"] = point.position;
   if (!point.classes.empty())

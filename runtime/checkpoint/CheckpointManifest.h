@@ -24,6 +24,7 @@ struct TrainingPoint {
   NoiseScale noise = {}; ///< its averages, if the program measures it
   ClassNames classes = {}; ///< the folders whose positions were the labels
   std::string position = {}; ///< of the data of the process that feeds it, as it says (BatchRing)
+  int64_t updatesBefore = 0; ///< that the program's state of the step counted before the first step
 };
 
 /// The same as a text, for another rank.

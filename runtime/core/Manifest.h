@@ -72,6 +72,7 @@ struct State : Tensor {
   bool trainable = true;
   std::string of;       ///< of optimizer state: its parameter
   std::string trainingName; ///< not empty: the initializer of the saved model's training_info that has its value
+  bool isStored = false;    ///< optimizer state whose initial value the program's own weights file has
   std::optional<Initial> init;
   bool average = false; ///< optimizer state: the moving average of its parameter
   bool apart = false; ///< each replica has its own: see Manifest::sync

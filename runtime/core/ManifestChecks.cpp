@@ -15,7 +15,7 @@ bool agree(const Input &a, const Input &b) {
 }
 bool agree(const State &a, const State &b) {
   return agree(static_cast<const Tensor &>(a), b) && a.role == b.role && a.of == b.of && a.average == b.average &&
-         a.trainingName == b.trainingName;
+         a.trainingName == b.trainingName && a.isStored == b.isStored;
 }
 } // namespace
 

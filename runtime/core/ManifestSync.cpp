@@ -198,6 +198,7 @@ void Manifest::addStateOfAverages(const std::vector<std::string_view> &suffixes)
       made.role = Role::Moment;
       made.apart = suffix == snapshotSuffix;
       made.trainingName.clear();
+      made.isStored = false;
       made.init.reset();
       for (Tensor &tensor : made.places) {
         tensor.name = made.name;

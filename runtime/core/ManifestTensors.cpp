@@ -141,6 +141,7 @@ void ManifestParser::parseState(const Json &json) {
   if (state.average && (state.role != Role::Moment || state.of.empty()))
     reader.fail("is an average of no parameter");
   state.trainingName = reader.text("training_info", "");
+  state.isStored = reader.boolean("stored", false);
   if (reader.has("init"))
     parseInit(reader.object("init"), state);
   keep(reader.status());

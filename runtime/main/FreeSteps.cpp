@@ -11,7 +11,7 @@ constexpr double longestRun = 2;
 constexpr int64_t leastBatches = 16;
 } // namespace
 
-int64_t Trainer::updatesBefore() const {
+int64_t Trainer::finishedUpdates() const {
   // A program that counts its updates also counts those of other numbers of workers, before the job was resumed.
   const int64_t workers = manifest.mesh.axes()[static_cast<size_t>(manifest.shareAxis())].size;
   return program->step().value_or(point.step * workers);
@@ -25,11 +25,12 @@ Status Trainer::freeSteps() {
     end = std::min(end, nextMultiple(options.evalEvery));
   if (checkpoints && options.every > 0)
     end = std::min(end, nextMultiple(options.every));
-  const int64_t before = updatesBefore();
+  const int64_t before = finishedUpdates();
   ranks->takeUsage();
   common = false;
   int64_t finished = 0;
   Program::Feed feed;
+  feed.updatesBefore = point.updatesBefore;
   feed.load = [&](const Share &share) {
     delay();
     ranks->setStep(share.batch + 1);

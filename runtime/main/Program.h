@@ -111,6 +111,7 @@ public:
     std::function<double(int64_t batch)> rate;
     std::function<uint32_t(int64_t batch)> wants;
     std::function<bool()> isEnough, isAskedToStop;
+    int64_t updatesBefore = 0; ///< see TrainingPoint
   };
   Result<FreeRun> trainFreely(int64_t begin, int64_t end, const Feed &feed);
   /// If workers may be lost: the ranks whose parameters are in the last average of all (rank 0).

@@ -69,7 +69,7 @@ Result<FreeRun> Program::trainFreely(int64_t begin, int64_t end, const Feed &fee
   const Tensor *replica = description.scalar("axis_index." + description.mesh.axes()[static_cast<size_t>(axis)].name);
   auto setStep = [&](int64_t number) {
     const State *step = description.stateOf(Role::Step);
-    setInteger(step, description.updatesBefore + number);
+    setInteger(step, feed.updatesBefore + number);
     return step ? withAccelerator([&](Accelerator &to) { push(to, *step); }) : Status();
   };
   auto prepare = [&](int64_t batch) {

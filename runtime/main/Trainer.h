@@ -81,13 +81,12 @@ private:
   Status startWeights();
   Status openCheckpoints();
   Status resume();
-  bool isStepOf(const TrainingPoint &found) const;
   Status trainSteps();
   Status step();
   /// Where shares are dealt to free workers: the steps up to the next evaluation, checkpoint or end of an epoch, or fewer.
   Status freeSteps();
   /// Of asynchronous servers: the updates so far.
-  int64_t updatesBefore() const;
+  int64_t finishedUpdates() const;
   /// A line of the log for a step of this epoch, whose results come later.
   Log::Step &addLine(int64_t number, double seconds, bool endsEpoch);
   /// What is computed on demand in a step.

@@ -329,9 +329,9 @@ Status Trainer::startWeights() {
     return failure("there is no weights file '", path,
                    "': put it back, or give --weights FILE.safetensors or --init SEED");
   if (all)
-    program->setStep(manifest.updatesBefore);
+    program->setStep(point.updatesBefore = manifest.updatesBefore);
   return loadWeights(manifest, program->arena(), path, manifest.weightsHashes,
-                     [&](const State &s) { return wanted(s) || (all && s.role == Role::Moment && !s.trainingName.empty()); });
+                     [&](const State &s) { return wanted(s) || (all && s.isStored); });
 }
 
 Status Trainer::openCheckpoints() {
@@ -357,12 +357,6 @@ Status Trainer::openCheckpoints() {
     return names.status();
   return Status::usage(concat("--checkpoint ", options.checkpoint, " already holds ", names->front(),
                               ": add --resume to go on from it, or name another folder"));
-}
-
-/// Whether the program has counted the steps of a point. It began with the count of the model's file, or with other weights.
-bool Trainer::isStepOf(const TrainingPoint &found) const {
-  const int64_t steps = program->step().value_or(found.step) - found.step;
-  return steps == 0 || steps == manifest.updatesBefore;
 }
 
 Status Trainer::resume() {
@@ -407,9 +401,9 @@ Status Trainer::resume() {
     return Status::usage(
         concat("--resume: ", name, " was made with --seed ", found->seed, "; leave --seed out to go on"));
   // Asynchronous servers count updates, several in a step.
-  if (bool counts = !options.resumeAnyway && !(manifest.servers && manifest.servers->asynchronous); counts && !isStepOf(*found))
-    return failure("--resume: ", name, manifest.updatesBefore > 0 ? " is of a program that began at another count of updates, or damaged" : " is damaged",
-                   ": it is of step ", found->step, ", but its state of step ", *program->step());
+  if (bool counts = !options.resumeAnyway && !(manifest.servers && manifest.servers->asynchronous); counts && program->step().value_or(found->updatesBefore + found->step) != found->updatesBefore + found->step)
+    return failure("--resume: ", name, " is damaged: it is of step ", found->step, ", but its state of step ",
+                   *program->step() - found->updatesBefore);
   Result<Options> merged = withKept(manifest, options, found->flags, resumedFlags);
   if (!merged.ok())
     return merged.status();

@@ -260,6 +260,45 @@ def resumes_from_a_checkpoint(folder):
     return "equal to an uninterrupted run"
 
 
+def resumes_in_a_program_of_a_saved_model(folder):
+    """A checkpoint of a program that began at a count goes on in a program that is compiled from a model saved later."""
+    data(folder)
+    make("adam", folder / "m.onnx", initial(), 5)
+    whole = read(train(folder, "m.onnx", 8, name="whole"))
+    checkpoints = ("--checkpoint", folder / "points")
+    train(folder, "m.onnx", 3, name="first", run_flags=checkpoints).rename(folder / "later.onnx")
+    _, weights, algorithm = read(train(folder, "later.onnx", 8, name="second", run_flags=(*checkpoints, "--resume")))
+    assert algorithm["T"] == 13 and all(np.array_equal(value, weights[name]) for name, value in whole[1].items())
+    return "equal to an uninterrupted run"
+
+
+def averages_begin_at_the_weights(folder):
+    """--ema 0.5 after two steps, in a program that begins at a count: (w0 + w1 + 2 w2) / 4, with the file's weights as w0."""
+    data(folder)
+    make("momentum", folder / "m.onnx", initial(), 7)
+    one = read(train(folder, "m.onnx", 1))[1]
+    two = read(train(folder, "m.onnx", 2))[1]
+    _, weights, _ = read(train(folder, "m.onnx", 2, "--ema", "0.5", run_flags=("--ema",)))
+    off = max(near(name, weights[name], (initial()[name] + one[name] + 2 * two[name]) / 4) for name in WEIGHTS)
+    return f"differ by {off:.1g} at most"
+
+
+def counts_in_every_mode(folder):
+    """T after some steps with the file's weights, and with others, which begin at 0."""
+    data(folder)
+    make("adam", folder / "m.onnx", initial(), 12)
+    for way in (["--sync", "server"], ["--sync", "local", "--average-every", 2], ["--sync", "gossip"], ["--sync", "gossip", "--asynchronous"]):
+        run(DIVISI, "compile", folder / "m.onnx", "-o", folder / "program", "--devices", 2, *way)
+        counts = []
+        for more in ([], ["--init", 3]):
+            saved = folder / "saved.onnx"
+            run(DIVISI, "run", "--devices", 2, folder / "program", "--data", f"x={folder / 'x.npy'}", "--data", f"t={folder / 't.npy'}", "--steps", 6,
+                "--quiet", "--save", saved, *more)
+            counts.append(int(read(saved)[2]["T"]))
+        assert counts == [18, 6], f"{way}: {counts}"
+    return "18, and 6 with --init"
+
+
 def follows_flags_first(folder):
     x, t = data(folder)
     make("adam", folder / "m.onnx", initial())
@@ -304,7 +343,7 @@ def keeps_statistics_that_are_not_bound(folder):
 def initialises_as_the_file_says(folder):
     data(folder)
 
-    def edit(model):
+    def edit(model, last=None):
         step = model.training_info[0]
         nodes = [
             node("RandomUniform", [], ["u"], low=2.0, high=3.0, shape=[5, 3]),
@@ -312,18 +351,24 @@ def initialises_as_the_file_says(folder):
             node("Constant", [], ["c"], value=numpy_helper.from_array(np.full((5,), 0.5, np.float32))),
             node("Identity", ["c"], ["other"]),
         ]
-        step.initialization.CopyFrom(helper.make_graph(nodes, "start", [], [onnx.ValueInfoProto(name=name) for name in ("u", "n", "c", "other")]))
-        for key, value in (("w1", "u"), ("w2", "n"), ("b1", "c"), ("w0", "other")):
+        nodes.append(node("Constant", [], ["zero"], value=numpy_helper.from_array(np.int64(0))))
+        nodes.append(node("ConstantOfShape", ["five"], ["h"], value=numpy_helper.from_array(np.array([0.1], np.float32))))
+        step.initialization.CopyFrom(helper.make_graph(nodes, "start", [], [onnx.ValueInfoProto(name=name) for name in ("u", "n", "c", "other", "zero", "h")],
+                                                       [numpy_helper.from_array(np.array([5]), "five")]))
+        for key, value in (("w1", "u"), ("w2", "n"), ("b1", "c"), ("w0", "other"), ("T", "zero"), ("b1.h", "h"))[:last]:
             step.initialization_binding.add(key=key, value=value)
 
-    make("adam", folder / "m.onnx", initial(), 9, edit=edit)
+    make("adagrad", folder / "m.onnx", initial(), 9, edit=edit)
     compiled = run(DIVISI, "compile", folder / "m.onnx", "-o", folder / "program")
-    assert "initial values of w0" in compiled.stderr, compiled.stderr
+    assert "initial values of w0 in a way" in compiled.stderr, compiled.stderr
     _, weights, algorithm = read(train(folder, "m.onnx", 1, "--lr", 0, run_flags=("--init", 5)))
     assert np.all((2 <= weights["w1"]) & (weights["w1"] < 3)) and np.ptp(weights["w1"]) > 0.5, weights["w1"]
     assert abs(weights["w2"].mean() + 7) < 0.4 and 0.1 < weights["w2"].std() < 0.5, weights["w2"]
     assert np.all(weights["b1"] == 0.5) and np.array_equal(weights["w0"], initial()["w0"])
     assert algorithm["T"] == 1, "--init keeps the file's count"
+    make("adagrad", folder / "m.onnx", initial(), 9, edit=lambda model: edit(model, -1))
+    _, _, from_zero = read(train(folder, "m.onnx", 1, "--lr", 0, run_flags=("--init", 5)))
+    near("b1.h", algorithm["b1.h"], from_zero["b1.h"] + np.float32(0.1))
     return "uniform, normal and constant"
 
 
@@ -332,6 +377,19 @@ def is_told_by_list_parameters(folder):
     said = run(DIVISI, "compile", folder / "m.onnx", "--list-parameters").stdout
     assert "training_info updates it" in said and "training_info does not update it" in said, said
     return "names what trains"
+
+
+def refuses_an_edited_dump(folder):
+    make("adam", folder / "m.onnx", initial())
+    dump = run(DIVISI, "compile", folder / "m.onnx", "--emit", "graph").stdout
+    beta1 = "beta1 = 0.80000001192092896 : f64"
+    edits = [(beta1, "beta1 = 2.0 : f64"), (beta1, "beta1 = 7 : i64"), ('optimizer = "onnx-adam"', 'optimizer = "other"'), ("lr = 0.05", "lr = -0.05")]
+    for before, after in edits:
+        assert before in dump, f"{before}: {dump[:600]}"
+        (folder / "m.mlir").write_text(dump.replace(before, after))
+        said = run(DIVISI, "compile", folder / "m.mlir", "-o", folder / "program", code=1).stderr
+        assert "graph.optimizer" in said, said
+    return f"{len(edits)} dumps"
 
 
 def refuses_what_it_cannot_follow(folder):
@@ -447,6 +505,10 @@ def main():
         goes_on_from_a_saved_model,
         is_equal_on_two_devices,
         resumes_from_a_checkpoint,
+        resumes_in_a_program_of_a_saved_model,
+        averages_begin_at_the_weights,
+        counts_in_every_mode,
+        refuses_an_edited_dump,
         follows_flags_first,
         keeps_statistics_that_are_not_bound,
         initialises_as_the_file_says,

@@ -52,11 +52,9 @@ std::string ModelFlags::finishConstants() {
     double &number = train.*constant.number;
     if (auto flag = constants.find(constant.name.str()); flag != constants.end() && flag->second->empty())
       number = constant.initial;
-    if (!isAmount(number))
-      return "--" + constant.name.str() + " expects a finite number that is not negative";
-    if (constant.isBelowOne && number >= 1)
-      return "--" + constant.name.str() + " expects a number from 0 to below 1";
   }
+  if (std::string wrong = training::wrongConstant(train); !wrong.empty())
+    return "--" + wrong;
   if (!train.byAdamw.empty() && train.optimizer != "muon")
     return "--adamw needs --optimizer muon";
   if (!(train.ema >= 0 && train.ema < 1))

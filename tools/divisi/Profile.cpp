@@ -122,11 +122,11 @@ private:
     std::string error = model.finish();
     compiler::Session session;
     auto passes = [&](mlir::OpPassManager &manager) {
-      compiler::followTrainingInfo(*session.model.module, model.import, model.train);
       compiler::addTrainPipeline(manager, model.train);
       compiler::addSimplify(manager);
     };
-    if (!error.empty() || failed(session.read(model)) || failed(session.run(passes)))
+    if (!error.empty() || failed(session.read(model)) ||
+        failed(compiler::followTrainingInfo(*session.model.module, model.import, model.train)) || failed(session.run(passes)))
       return error.empty() ? 1 : fail(error);
     auto profile = compiler::layerTimes(*session.model.module, times);
     if (!profile)

@@ -54,7 +54,8 @@ typedef struct DivisiProgram {
   uint64_t arena_bytes; /* of the stage with the largest arena */
   const char *manifest;
   uint64_t manifest_bytes;
-  const char *skeleton; /* serialized ONNX ModelProto without the state's initializers */
+  const char *skeleton; /* serialized ONNX ModelProto without the state's initializers; the fields of its
+                           TrainingInfoProto follow, as many bytes as the manifest's training_info says */
   uint64_t skeleton_bytes;
   uint64_t task_count;
   const DivisiTask *tasks; /* the manifest's `tasks` has their names, in the same order */

@@ -58,3 +58,32 @@ func.func @train(%a: tensor<4xf32> {dist.stage = 0 : i64, graph.state = {name = 
   %7 = graph.accumulate %6 {dist.stage = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>
   return %5, %7 : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// A parameter that stage 0 uses twice and stage 1 three times: one sum over the microbatches for each, of additions on the stage.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[X:.*]] = graph.tanh
+// CHECK: %[[Y:.*]] = graph.exp
+// CHECK: %[[TWO:.*]] = graph.add %[[Y]], %[[Y]] {dist.stage = 1 : i64}
+// CHECK: %[[THREE:.*]] = graph.add {{.*}} {dist.stage = 1 : i64}
+// CHECK: %[[OWN:.*]] = graph.add %[[X]], %[[X]] {dist.stage = 0 : i64}
+// CHECK-NOT: graph.add
+// CHECK-DAG: %[[A:.*]] = graph.accumulate %[[THREE]] {dist.stage = 1 : i64}
+// CHECK-DAG: %[[B:.*]] = graph.accumulate %[[OWN]] {dist.stage = 0 : i64}
+// CHECK: graph.add {{.*}} {dist.stage = 0 : i64}
+// CHECK-NOT: graph.add
+// CHECK: graph.sub
+func.func @train(%a: tensor<4xf32> {dist.stage = 0 : i64, graph.state = {name = "a", role = "parameter"}}, %x: tensor<4xf32>, %y: tensor<4xf32>)
+    -> (tensor<4xf32> {graph.renews = "a"})
+    attributes {dist.partitioned = #dist.mesh<"data"=2>, graph.microbatches = 4 : i64} {
+  %0 = graph.tanh %x {dist.stage = 0 : i64} : tensor<4xf32>
+  %1 = graph.exp %y {dist.stage = 1 : i64} : tensor<4xf32>
+  %2 = graph.add %1, %1 {dist.stage = 1 : i64} : tensor<4xf32>
+  %3 = graph.add %2, %0 {dist.stage = 0 : i64} : tensor<4xf32>
+  %4 = graph.add %3, %1 {dist.stage = 0 : i64} : tensor<4xf32>
+  %5 = graph.add %4, %0 {dist.stage = 0 : i64} : tensor<4xf32>
+  %6 = graph.accumulate %5 {dist.stage = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %7 = graph.sub %a, %6 {dist.stage = 0 : i64} : tensor<4xf32>
+  return %7 : tensor<4xf32>
+}
