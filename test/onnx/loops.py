@@ -190,7 +190,7 @@ REFUSED = {
     "no-iteration-to-collect": ("""
         h, y = Loop(trips, "", h0) <body = body (int64 i, bool on, double[2,3] h) => (bool on, double[2,3] g, double[2,3] g) {
           g = MatMul(h, w)
-        }>""", {"h0": H, "w": W, "trips": N(0)}, "it has no iterations, and an output that collects them"),
+        }>""", {"h0": H, "w": W, "trips": N(0)}, "it has no iterations, and an output that collects their values"),
     # A carried value that is too large to be folded in each iteration: a chain as long as the loop decides a shape.
     "long-chain": ("""
         sum = Loop(trips, "", ones) <body = body (int64 i, bool on, int64[65] e) => (bool on, int64[65] d) { d = Add(e, ones) }>
@@ -201,7 +201,7 @@ REFUSED = {
         "(Reshape): its shape ('shape') is not a constant: shapes must be known when compiling"),
     "scan-of-other-lengths": ("""
         y = Scan<num_scan_inputs = 2, body = body (double[5,3] e, double[3,3] f) => (double[5,3] g) { g = MatMul(e, f) }>(x, z)""",
-        {"x": X, "z": RNG.normal(size=(4, 3, 3))}, "(Scan): its inputs have 2 and 4 slices"),
+        {"x": X, "z": RNG.normal(size=(4, 3, 3))}, "(Scan): its scanned inputs 'x' and 'z' have 2 and 4 slices"),
 }
 
 
