@@ -211,9 +211,9 @@ llvm::Expected<Attempt::Met> Attempt::meet(const TrainOptions &train, const Micr
 }
 
 llvm::Error Attempt::toTrain(TrainOptions train) {
-  if (levelOf(*session.model.module) == Level::graph && failed(followTrainingInfo(*session.model.module, request.import, train)))
-    return told();
   Level level = levelOf(*session.model.module);
+  if (level == Level::graph && failed(followTrainingInfo(*session.model.module, request.import, train)))
+    return told();
   if (level >= Level::planned)
     return llvm::createStringError("'" + request.input + "' is planned already");
   if (!train.markGradients)

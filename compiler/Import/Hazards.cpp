@@ -136,14 +136,14 @@ void ModelImporter::warnOfHazards() {
     parameters += argument.role == Role::parameter;
     trainable += argument.role == Role::parameter && !argument.isFrozen;
   }
-  if (!trainable && parameters)
-    fail("all parameters of the model are frozen: nothing is left to train");
-  if (!trainable)
+  if (!trainable) {
+    if (parameters)
+      fail("all parameters of the model are frozen: nothing is left to train");
     for (const TensorListing &row : trains->listing())
       if (row.role == TensorRole::parameter)
         fail("the loss depends on no parameter of the model, not on '", row.name, "' for example: no path leads from it to the loss");
-  if (!trainable)
     fail("the model has no parameter to train: its weights are not floating-point initializers");
+  }
   const auto &graph = model->graph();
   ExportNotes notes(graph);
   if (!notes.any())

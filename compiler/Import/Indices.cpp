@@ -59,7 +59,7 @@ static std::string placeOf(Value numbers, const Signature::Argument *argument) {
   return argument ? " in '" + argument->name + "'" : isNamed ? " in '" + loc.getName().str() + "'" : "";
 }
 
-static void checkNumber(int64_t number, int64_t low, int64_t high, const std::string &place, llvm::StringRef what = "index") {
+static void checkNumber(int64_t number, int64_t low, int64_t high, const std::string &place, StringRef what = "index") {
   if (number < low || number >= high)
     fail(what, " ", number, place, " is out of range: it takes ", low, " to ", high - 1);
 }
@@ -99,8 +99,9 @@ void NodeImporter::limit(Value numbers, int64_t low, int64_t high, StringRef wha
     auto [first, last] = argument->range.value_or(std::pair(low, high));
     argument->range = {std::max(first, low), std::min(last, high)};
   } else if (auto values = known(source)) {
+    const std::string place = placeOf(source, argument);
     for (int64_t number : integersOf(*values))
-      checkNumber(number, low, high, placeOf(source, argument), what);
+      checkNumber(number, low, high, place, what);
   } else if (!model.options.forwardOnly) {
     model.addCheck(source, low, high, name, *this);
   }
@@ -129,9 +130,10 @@ Value NodeImporter::index(Value indices, Dims sizes) {
   size_t count = sizes.size();
   if (auto values = model.evaluate(indices)) {
     Shape numbers = integersOf(*values);
+    const std::string place = placeOf(sourceOf(indices), nullptr);
     for (auto [i, number] : llvm::enumerate(numbers)) {
       int64_t size = sizes[i % count];
-      checkNumber(number, -size, size, placeOf(sourceOf(indices), nullptr));
+      checkNumber(number, -size, size, place);
       number += number < 0 ? size : 0;
     }
     auto to = type(shapeOf(indices), i64());

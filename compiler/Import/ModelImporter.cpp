@@ -82,7 +82,7 @@ ImportedModel ModelImporter::run() {
   result.weights = takeWeights();
   if (training)
     result.training = takeTraining(result.weights);
-  result.skeleton = takeSkeleton(result.weights, result.training ? &*result.training : nullptr);
+  result.skeleton = takeSkeleton(result);
   result.module = std::move(module);
   result.warnings = std::move(warnings);
   result.notes = std::move(notes);
@@ -105,9 +105,9 @@ void ModelImporter::readTraining() {
     if (training && options.optimizerIsGiven)
       notes.push_back("the loss and what trains are those of the file's training_info; its optimizer with state and learning rate is not followed, because "
                       "flags name one");
-    if (training && training->rateIsInput)
+    if (training && training->optimizer.rateIsInput)
       notes.push_back("the learning rate is an input of the file's training_info: --lr gives it, 0.01 without");
-    if (training && training->countIsInput)
+    if (training && training->optimizer.countIsInput)
       notes.push_back("the number of updates is an input of the file's training_info: a program counts from 0, and a saved model does not keep it");
     if (training)
       options.batchNormTraining = false; // the file has the forward pass of training

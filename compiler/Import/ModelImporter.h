@@ -128,7 +128,7 @@ private:
   void foldConstants();
   void eraseUnused();
   std::vector<Weight> takeWeights();
-  std::string takeSkeleton(std::vector<Weight> &weights, const TrainingBindings *bindings);
+  std::string takeSkeleton(ImportedModel &imported);
   TrainingBindings takeTraining(const std::vector<Weight> &weights);
   void inlineExternal(onnx::TensorProto &tensor);
 

@@ -173,9 +173,9 @@ private:
       result.updated.insert(name);
       use(OptimizerSettings(), *node);
     } else if (isIncrement(*node, name)) {
-      if (!result.count.empty())
-        fail("it counts updates twice, as '", result.count, "' and '", name, "'", remedy);
-      result.count = name;
+      if (!result.optimizer.count.empty())
+        fail("it counts updates twice, as '", result.optimizer.count, "' and '", name, "'", remedy);
+      result.optimizer.count = name;
       counted = value;
     } else {
       fail("'", name, "' is renewed by ", labelOf(*node), ", which is neither an optimizer (Adagrad, Adam, Momentum), nor x - r * "
@@ -260,16 +260,17 @@ private:
                remedy);
         if (!taken.insert(state).second || producerOf(bindings.at(state)) != &node)
           fail(labelOf(node), ": its state '", state, "' is also another tensor, or is renewed by another node", remedy);
-        result.states.push_back({name, moment.str(), state});
+        result.optimizer.states.push_back({name, moment.str(), state});
       }
     }
   }
 
   /// One optimizer updates all.
   void use(const OptimizerSettings &settings, const NodeProto &node) {
-    if (result.optimizer && !areEqual(*result.optimizer, settings) && !optimizerIsGiven)
+    auto &before = result.optimizer.settings;
+    if (before && !areEqual(*before, settings) && !optimizerIsGiven)
       fail(labelOf(node), " updates by another rule than the nodes before it", remedy);
-    result.optimizer = settings;
+    before = settings;
   }
 
   /// A scalar that is known; null for others.
@@ -278,8 +279,7 @@ private:
       TensorData data = reader.read(tensor, nullptr);
       if (data.missing || data.type.getNumElements() != 1)
         return std::nullopt;
-      auto value = TensorReader::attribute(data);
-      return mlir::isa<mlir::FloatType>(data.type.getElementType()) ? numbersOf(value)[0] : (double)integersOf(value)[0];
+      return numbersOf(TensorReader::attribute(data))[0];
     };
     if (auto it = initializers.find(name); it != initializers.end())
       return bindings.count(name) ? std::nullopt : read(*it->second);
@@ -311,7 +311,7 @@ private:
       fail(labelOf(node), " has the learning rate '", name, "', another node '", rate, "'", remedy);
     rate = name;
     if (isInput(name)) { // --lr gives it
-      result.rateIsInput = true;
+      result.optimizer.rateIsInput = true;
       return;
     }
     auto number = constant(name);
@@ -319,9 +319,9 @@ private:
       fail(labelOf(node), ": the learning rate '", name, "' is not a constant, finite number from 0 on", remedy);
     if (auto it = initializers.find(name); it != initializers.end() && !isFloat(*it->second))
       fail(labelOf(node), ": the learning rate '", name, "' is not a floating-point number", remedy);
-    if (result.learningRate && *result.learningRate != *number)
-      fail(labelOf(node), " has the learning rate ", *number, ", another node ", *result.learningRate, remedy);
-    result.learningRate = number;
+    if (result.optimizer.learningRate && *result.optimizer.learningRate != *number)
+      fail(labelOf(node), " has the learning rate ", *number, ", another node ", *result.optimizer.learningRate, remedy);
+    result.optimizer.learningRate = number;
   }
 
   static bool isFloat(const onnx::TensorProto &tensor) {
@@ -335,12 +335,12 @@ private:
     if (!matters || optimizerIsGiven)
       return false;
     if (isInput(name)) { // the runtime counts
-      if (!result.count.empty())
-        fail(labelOf(node), " gets the input '", name, "' as the number of updates, and update_binding counts '", result.count, "'", remedy);
-      result.countIsInput = true;
+      if (!result.optimizer.count.empty())
+        fail(labelOf(node), " gets the input '", name, "' as the number of updates, and update_binding counts '", result.optimizer.count, "'", remedy);
+      result.optimizer.countIsInput = true;
       return false;
     }
-    if (result.count.empty() || (name != result.count && name != counted))
+    if (result.optimizer.count.empty() || (name != result.optimizer.count && name != counted))
       fail(labelOf(node), ": '", name, "' does not count updates: update_binding renews no int64 initializer with itself plus 1 that it is",
            remedy);
     return name == counted;
@@ -356,9 +356,9 @@ private:
         fail("initialization_binding names '", binding.key(), "', which is no initializer");
       auto maker = makers.find(binding.value());
       auto initial = maker == makers.end() ? std::nullopt : initialBy(*maker->second);
-      if (binding.key() == result.count && initial && initial->kind == "constant" && initial->scale == 0)
+      if (binding.key() == result.optimizer.count && initial && initial->kind == "constant" && initial->scale == 0)
         continue; // --init counts from 0
-      if (initial && binding.key() != result.count)
+      if (initial && binding.key() != result.optimizer.count)
         result.initials[binding.key()] = *initial;
       else
         result.computed.push_back(binding.key());
@@ -392,8 +392,7 @@ private:
     auto values = TensorReader::attribute(data);
     if (!values.isSplat())
       return std::nullopt;
-    const bool isFloat = mlir::isa<mlir::FloatType>(values.getElementType());
-    return InitialValue{"constant", isFloat ? numbersOf(values)[0] : (double)integersOf(values)[0]};
+    return InitialValue{"constant", numbersOf(values)[0]};
   }
 
   /// Copies what the loss needs to the model's graph.
@@ -481,7 +480,7 @@ std::optional<TrainingInfo> divisi::compiler::readTrainingInfo(onnx::ModelProto 
       fail("it has ", model.training_info_size(), " training steps that take turns", remedy);
     auto info = Algorithm(model, reader, optimizerIsGiven).read();
     if (info && optimizerIsGiven)
-      info->optimizer.reset(), info->learningRate.reset(), info->states.clear(), info->count.clear(), info->rateIsInput = false, info->countIsInput = false;
+      info->optimizer = {};
     return info;
   } catch (ImportError &error) {
     error.message = "the file's training_info: " + error.message;

@@ -14,17 +14,20 @@ struct TrainingInfo {
   struct State {
     std::string of, moment, name;
   };
+  /// How the initializers are updated; empty if flags name the optimizer.
+  struct Optimizer {
+    std::optional<training::OptimizerSettings> settings;
+    std::optional<double> learningRate;
+    bool rateIsInput = false, countIsInput = false; // of the algorithm: --lr gives the former, a program counts from 0
+    std::vector<State> states;
+    std::string count; // the initializer that counts updates; empty if there is none
+  };
 
   std::string loss;              // the value whose gradients are taken
   std::set<std::string> updated; // initializers that train
   std::set<std::string> statistics; // running statistics of batch norm that are renewed
 
-  // Unless flags name the optimizer:
-  std::optional<training::OptimizerSettings> optimizer;
-  std::optional<double> learningRate;
-  bool rateIsInput = false, countIsInput = false; // of the algorithm: --lr gives the former, a program counts from 0
-  std::vector<State> states;
-  std::string count; // the initializer that counts updates; empty if there is none
+  Optimizer optimizer;
 
   std::map<std::string, InitialValue> initials; // by initializer: what its initialization does
   std::vector<std::string> computed;            // initializers that the initialization computes in other ways

@@ -2,8 +2,6 @@
 #include "compiler/Import/ModelImporter.h"
 #include "passes/Training/Optimizer.h"
 
-#include "llvm/ADT/StringSet.h"
-
 using namespace mlir;
 using namespace divisi::compiler;
 using Role = Signature::Role;
@@ -62,11 +60,12 @@ void ModelImporter::foldConstants() {
 
 /// Notes the file's optimizer in the module, for flags that name none.
 void ModelImporter::noteTraining() {
-  if (!training || !training->optimizer)
+  if (!training || !training->optimizer.settings)
     return;
-  NamedAttrList settings(divisi::training::toAttr(*training->optimizer, &context));
-  if (training->learningRate)
-    settings.set("lr", builder.getF64FloatAttr(*training->learningRate));
+  const TrainingInfo::Optimizer &optimizer = training->optimizer;
+  NamedAttrList settings(divisi::training::toAttr(*optimizer.settings, &context));
+  if (optimizer.learningRate)
+    settings.set("lr", builder.getF64FloatAttr(*optimizer.learningRate));
   (*module)->setAttr(graph::names::optimizer, settings.getDictionary(&context));
 }
 
@@ -90,22 +89,18 @@ TrainingBindings ModelImporter::takeTraining(const std::vector<Weight> &weights)
   TrainingBindings bindings;
   bindings.initials = training->initials;
   auto &algorithm = *model->mutable_training_info(0)->mutable_algorithm();
-  std::map<std::string, const Weight *> trained;
+  llvm::StringMap<const Weight *> byName;
   for (const Weight &weight : weights)
-    if (trains->of(weight.name).role == TensorRole::parameter)
-      trained[weight.name] = &weight;
+    byName[weight.name] = &weight;
   std::set<std::string> taken;
   llvm::StringMap<onnx::TensorProto *> initializers;
   for (auto *graph : {&algorithm, model->mutable_graph()})
     for (auto &tensor : *graph->mutable_initializer())
       initializers.try_emplace(tensor.name(), &tensor);
-  llvm::StringSet<> names;
-  for (const Weight &weight : weights)
-    names.insert(weight.name);
-  for (const auto &state : training->states) {
-    auto parameter = trained.find(state.of); // others are frozen, or the loss does not depend on them
-    if (parameter == trained.end())
-      continue;
+  for (const auto &state : training->optimizer.states) {
+    auto parameter = byName.find(state.of);
+    if (parameter == byName.end() || trains->of(state.of).role != TensorRole::parameter)
+      continue; // the loss does not depend on it, or it is frozen
     auto owner = std::make_shared<onnx::TensorProto>(std::move(*initializers.at(state.name)));
     initializers.at(state.name)->set_name(state.name); // by which it is left out below
     TensorData data = reader.read(*owner, owner);
@@ -116,28 +111,27 @@ TrainingBindings ModelImporter::takeTraining(const std::vector<Weight> &weights)
     bindings.states.push_back({state.of, state.moment, {state.name, data.type, data.bytes, data.owner}});
     taken.insert(state.name);
   }
-  if (!training->count.empty()) {
-    TensorData data = reader.read(*initializers.at(training->count), nullptr);
-    bindings.count = training->count;
+  if (const std::string &count = training->optimizer.count; !count.empty()) {
+    TensorData data = reader.read(*initializers.at(count), nullptr);
+    bindings.count = count;
     bindings.countShape = data.type.getShape().vec();
     if (data.missing || data.type.getNumElements() != 1)
-      fail("training_info: the count of updates '", training->count, "' is not one number of the file");
+      fail("training_info: the count of updates '", count, "' is not one number of the file");
     bindings.updates = integersOf(TensorReader::attribute(data))[0];
     constexpr int64_t most = int64_t(1) << 53;
     if (bindings.updates < 0 || bindings.updates > most)
-      fail("training_info: the count of updates '", training->count, "' is ", bindings.updates, ", which is not from 0 to 2^53");
-    taken.insert(training->count);
+      fail("training_info: the count of updates '", count, "' is ", bindings.updates, ", which is not from 0 to 2^53");
+    taken.insert(count);
   }
   google::protobuf::RepeatedPtrField<onnx::TensorProto> kept;
   for (auto &tensor : *algorithm.mutable_initializer()) {
-    if (names.contains(tensor.name())) {
+    if (byName.contains(tensor.name())) {
       bindings.weights.insert(tensor.name());
       continue;
     }
     if (taken.count(tensor.name()))
       continue;
-    if (tensor.data_location() == onnx::TensorProto::EXTERNAL)
-      inlineExternal(tensor);
+    inlineExternal(tensor);
     kept.Add()->Swap(&tensor);
   }
   // A state can be an initializer of the model's graph. It is then saved as one of the algorithm.
@@ -153,12 +147,12 @@ TrainingBindings ModelImporter::takeTraining(const std::vector<Weight> &weights)
 }
 
 /// Moves the bytes of weights out of the model, and serialises the model without them.
-std::string ModelImporter::takeSkeleton(std::vector<Weight> &weights, const TrainingBindings *bindings) {
+std::string ModelImporter::takeSkeleton(ImportedModel &imported) {
   std::map<std::string, Weight *> taken;
-  for (Weight &weight : weights)
+  for (Weight &weight : imported.weights)
     taken[weight.name] = &weight;
   std::set<std::string> elsewhere; // it is saved with the algorithm
-  if (bindings) {
+  if (const auto &bindings = imported.training) {
     for (const auto &state : bindings->states)
       elsewhere.insert(state.value.name);
     if (!bindings->count.empty())
@@ -172,8 +166,7 @@ std::string ModelImporter::takeSkeleton(std::vector<Weight> &weights, const Trai
     if (it == taken.end()) {
       if (isCopy || elsewhere.count(tensor.name()))
         continue;
-      if (tensor.data_location() == onnx::TensorProto::EXTERNAL)
-        inlineExternal(tensor);
+      inlineExternal(tensor);
       kept.Add()->Swap(&tensor);
     } else if (it->second->owner == model) {
       std::shared_ptr<std::string> bytes(tensor.release_raw_data());
@@ -185,8 +178,10 @@ std::string ModelImporter::takeSkeleton(std::vector<Weight> &weights, const Trai
   return serialised(*model, "model");
 }
 
-/// Inlines external data, because a skeleton has no files beside it.
+/// Inlines external data, if a tensor has any, because a skeleton has no files beside it.
 void ModelImporter::inlineExternal(onnx::TensorProto &tensor) {
+  if (tensor.data_location() != onnx::TensorProto::EXTERNAL)
+    return;
   TensorData data = reader.read(tensor, nullptr);
   if (data.missing)
     return;

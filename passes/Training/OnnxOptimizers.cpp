@@ -19,9 +19,6 @@ protected:
     Value step = b.cast(shared.step, graph::tensorType(shared.learningRate).getElementType());
     return settings.countsThis ? step : b.addConst(step, -1);
   }
-  Value regularized(B &b, Value parameter, Value gradient) const {
-    return withL2(b, gradient, parameter, settings.weightDecay);
-  }
   OptimizerSettings settings;
 };
 
@@ -37,7 +34,7 @@ public:
   }
   Value update(B &b, const Shared &shared, Value parameter, Value gradient,
                MutableArrayRef<Value> moments) const override {
-    gradient = regularized(b, parameter, gradient);
+    gradient = withL2(b, gradient, parameter, settings.weightDecay);
     Value added = settings.gradientFactor == 1 ? gradient : b.mul(like(b, shared.stepSize, gradient), gradient);
     moments[0] = b.add(b.scale(moments[0], settings.momentum), added);
     Value change = settings.nesterov ? b.add(gradient, b.scale(moments[0], settings.momentum)) : moments[0];
@@ -56,7 +53,7 @@ public:
   }
   Value update(B &b, const Shared &shared, Value parameter, Value gradient,
                MutableArrayRef<Value> moments) const override {
-    gradient = regularized(b, parameter, gradient);
+    gradient = withL2(b, gradient, parameter, settings.weightDecay);
     moments[0] = b.add(moments[0], b.mul(gradient, gradient));
     Value root = b.addConst(b.op<graph::SqrtOp>(moments[0]), settings.eps);
     Value scaled = b.mul(like(b, shared.stepSize, parameter), gradient);
@@ -78,7 +75,7 @@ public:
   }
   Value update(B &b, const Shared &shared, Value parameter, Value gradient,
                MutableArrayRef<Value> moments) const override {
-    gradient = regularized(b, parameter, gradient);
+    gradient = withL2(b, gradient, parameter, settings.weightDecay);
     moments[0] = moved(b, moments[0], gradient, settings.beta1);
     moments[1] = moved(b, moments[1], b.mul(gradient, gradient), settings.beta2);
     Value root = b.addConst(b.op<graph::SqrtOp>(moments[1]), settings.eps);

@@ -401,7 +401,9 @@ Status Trainer::resume() {
     return Status::usage(
         concat("--resume: ", name, " was made with --seed ", found->seed, "; leave --seed out to go on"));
   // Asynchronous servers count updates, several in a step.
-  if (bool counts = !options.resumeAnyway && !(manifest.servers && manifest.servers->asynchronous); counts && program->step().value_or(found->updatesBefore + found->step) != found->updatesBefore + found->step)
+  const bool counts = !options.resumeAnyway && !(manifest.servers && manifest.servers->asynchronous);
+  const int64_t expected = found->updatesBefore + found->step;
+  if (counts && program->step().value_or(expected) != expected)
     return failure("--resume: ", name, " is damaged: it is of step ", found->step, ", but its state of step ",
                    *program->step() - found->updatesBefore);
   Result<Options> merged = withKept(manifest, options, found->flags, resumedFlags);

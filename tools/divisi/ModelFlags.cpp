@@ -80,8 +80,8 @@ void ModelFlags::addTo(CLI::App &command) {
                  "on GPUs in 16 bits, attention as products and a softmax, with its scores in memory");
   training
       ->add_option("--precision", train.precision,
-                   "fp32 (default); bf16 or fp16: products of 16-bit numbers with sums in fp32, and loss scaling for fp16 (faster on GPUs, "
+                   "fp32 (default); bf16 or fp16: matmuls and convolutions in 16 bits with sums in fp32, and loss scaling for fp16 (faster on GPUs, "
                    "bf16 also on CPUs with AVX512-BF16 or AMX); "
-                   "tf32: products of TF32 on GPUs")
+                   "tf32: matmuls and convolutions in TF32 on GPUs")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
 }
