@@ -3,6 +3,7 @@
 #include "codegen/Kernels/RowSets.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -111,7 +112,7 @@ static bool keepsNumbers(Operation *op) {
 
 ElementEmitter::Values ElementEmitter::emitStep(Operation *op, ValueRange point, ValueRange accumulators) {
   if (auto concat = dyn_cast<graph::ConcatOp>(op))
-    if (Value element = concatTogether(concat, point))
+    if (Value element = concatOfBuffers(concat, point))
       return {element};
   Value linear = keepsNumbers(op) ? linearAt(point, shapeOf(op->getResult(0))) : Value();
   auto load = [&](unsigned i, ValueRange index) {
@@ -127,11 +128,11 @@ bool isElementwise(Operation *op) {
   return op->hasTrait<OpTrait::SameOperandsAndResultType>() || op->hasTrait<OpTrait::SameOperandsAndResultShape>();
 }
 
-/// Operands of a concatenation that are functions of elements of buffers, alike in all: the buffer and the number of the element are chosen,
-/// so that one is loaded.
+/// Operands of a concatenation that are functions of elements of buffers, alike in all: the buffer and the row of the element (its number
+/// along the dimensions up to the concatenated one) are chosen, so that one is loaded.
 struct Alike {
   SmallVector<Operation *> functions; // the last one first
-  Value source, linear;
+  Value source, row;
 
   bool operator==(const Alike &other) const {
     return source.getType() == other.source.getType() && llvm::equal(functions, other.functions, [](Operation *a, Operation *b) {
@@ -143,12 +144,32 @@ struct Alike {
 };
 } // namespace
 
-/// An element of a concatenation along the innermost index, of several that are computed together and lie in the same
-/// operand: their places in it are consecutive in the code, too. Null if they may lie in different ones.
-Value ElementEmitter::concatTogether(graph::ConcatOp concat, ValueRange point) {
-  int64_t dim = concat.getDim(), start = 0, count = s.together.count;
-  if (count == 1 || point[dim] != s.together.at ||
-      llvm::any_of(concat.getInputs(), [&](Value input) { return shapeOf(input)[dim] % count != 0; }))
+/// Whether a value is the same in all iterations of the loop whose body is a block.
+static bool isInvariant(Value value, Block *body) {
+  SmallVector<Value> rest = {value};
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  while (!rest.empty()) {
+    Value next = rest.pop_back_val();
+    Operation *op = next.getDefiningOp();
+    if (next.getParentBlock() != body || (op && !seen.insert(op).second))
+      continue;
+    if (!op || !isMemoryEffectFree(op))
+      return false;
+    llvm::append_range(rest, op->getOperands());
+  }
+  return true;
+}
+
+/// An element of a concatenation, if its operands' buffers can be chosen for several elements at once: for those that are
+/// computed together and lie in the same operand (their places in it are consecutive in the code, too), or for all of the
+/// innermost loop. Null otherwise.
+Value ElementEmitter::concatOfBuffers(graph::ConcatOp concat, ValueRange point) {
+  const int64_t dim = concat.getDim();
+  const bool together = s.together.count > 1 && point[dim] == s.together.at &&
+                        llvm::all_of(concat.getInputs(), [&](Value input) { return shapeOf(input)[dim] % s.together.count == 0; });
+  Block *body = builder.getInsertionBlock();
+  if (!together && (!isa<scf::ForOp>(body->getParentOp()) ||
+                    !llvm::all_of(point.take_front(dim + 1), [&](Value index) { return isInvariant(index, body); })))
     return {};
   struct Part {
     Value here;    // the element is in this operand or in a later one
@@ -157,39 +178,46 @@ Value ElementEmitter::concatTogether(graph::ConcatOp concat, ValueRange point) {
   };
   SmallVector<Part> parts;
   SmallVector<Alike> groups;
-  Value piece = s.divIndex(s.together.first, count);
-  for (Value input : concat.getInputs()) {
-    int64_t size = shapeOf(input)[dim];
+  // The place of the first of the elements is seen to be a multiple of their number.
+  const int64_t count = together ? s.together.count : 1, offset = together ? s.together.offset : 0;
+  Value first = together ? s.together.first : point[dim], piece = s.divIndex(first, count);
+  for (int64_t start = 0; Value input : concat.getInputs()) {
+    ArrayRef<int64_t> shape = shapeOf(input);
+    int64_t size = shape[dim];
     if (size == 0)
       continue;
     Part &part = parts.emplace_back();
-    part.here = s.op<arith::CmpIOp>(arith::CmpIPredicate::sge, s.together.first, s.index(start));
-    // The place of the first of the elements is seen to be a multiple of their number.
+    part.here = s.op<arith::CmpIOp>(arith::CmpIPredicate::sge, first, s.index(start));
     Values index = llvm::to_vector(point);
     index[dim] = s.mulIndex(s.clampIndex(s.addIndex(piece, -start / count), size / count), count);
     SmallVector<Operation *> functions;
     if (Value source = bufferOf(input, functions)) {
       auto type = MemRefType::get({ShapedType::kDynamic}, cast<MemRefType>(source.getType()).getElementType());
-      Alike own{functions, s.op<memref::CastOp>(type, source), s.linearize(index, shapeOf(input))};
+      Value row = s.linearize(ValueRange(index).take_front(dim + 1), shape.take_front(dim + 1));
+      Alike own{functions, s.op<memref::CastOp>(type, source), row};
       auto same = llvm::find(groups, own);
       part.alike = same - groups.begin();
       if (same == groups.end())
         groups.push_back(own);
       else
-        same->source = s.select(part.here, own.source, same->source), same->linear = s.select(part.here, own.linear, same->linear);
+        same->source = s.select(part.here, own.source, same->source), same->row = s.select(part.here, own.row, same->row);
     } else {
-      index[dim] = s.addIndex(index[dim], s.together.offset);
-      // Views of the operand keep its number: nothing is left to simplify, which could hide that places are consecutive.
-      known.push_back({index, llvm::to_vector(shapeOf(input)), s.linearize(index, shapeOf(input))});
+      if (together) {
+        index[dim] = s.addIndex(index[dim], offset);
+        // Views of the operand keep its number: nothing is left to simplify, which could hide that places are consecutive.
+        known.push_back({index, llvm::to_vector(shape), s.linearize(index, shape)});
+      }
       part.value = resolve(input, index);
     }
     start += size;
   }
   SmallVector<Value> loaded;
-  const int64_t stride = llvm::product_of(shapeOf(concat.getResult()).drop_front(dim + 1)); // not 1 through a transposition
+  ArrayRef<int64_t> inner = shapeOf(concat.getResult()).drop_front(dim + 1);
+  const int64_t stride = llvm::product_of(inner); // not 1 through a transposition
   for (const Alike &group : groups) {
-    Value linear = s.addIndex(group.linear, s.together.offset * stride);
-    Value element = s.load(group.source, linear);
+    Value begin = s.mulIndex(group.row, stride), within = s.linearize(point.drop_front(dim + 1), inner);
+    Value linear = s.addIndex(begin, within);
+    Value element = s.load(group.source, s.addIndex(linear, offset * stride));
     for (Operation *op : llvm::reverse(group.functions))
       element = cast<LoopInterface>(op).emitStep(s, point, {}, [&](unsigned, ValueRange) { return element; })[0];
     loaded.push_back(element);
@@ -202,15 +230,17 @@ Value ElementEmitter::concatTogether(graph::ConcatOp concat, ValueRange point) {
   return result;
 }
 
-/// The buffer of whose elements a value is a function, by elementwise operations, which are appended, the last one first; null if there is none.
+/// The buffer of whose elements a value is a function, each of that with its number, by elementwise operations, which are appended, the last
+/// one first; null if there is none.
 Value ElementEmitter::bufferOf(Value value, SmallVectorImpl<Operation *> &functions) const {
   while (!current.count(value) && !scalar.count(value) && !temporary.count(value)) {
     if (Value source = buffer.lookup(value))
       return source;
     Operation *op = value.getDefiningOp();
-    if (!op || op->getNumOperands() != 1 || !isElementwise(op))
+    if (!op || op->getNumOperands() != 1 || !(isElementwise(op) || isa<graph::ReshapeOp>(op)))
       break;
-    functions.push_back(op);
+    if (!isa<graph::ReshapeOp>(op))
+      functions.push_back(op);
     value = op->getOperand(0);
   }
   return {};

@@ -100,7 +100,7 @@ private:
   Value inTemporary(Value value, Value linear);
   Value linearAt(ValueRange index, llvm::ArrayRef<int64_t> shape) const;
   Values emitStep(mlir::Operation *op, ValueRange point, ValueRange accumulators);
-  Value concatTogether(graph::ConcatOp concat, ValueRange point);
+  Value concatOfBuffers(graph::ConcatOp concat, ValueRange point);
   Value bufferOf(Value value, llvm::SmallVectorImpl<mlir::Operation *> &functions) const;
   Value loadBeforeBranches(Value source, Value linear);
 

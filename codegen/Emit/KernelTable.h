@@ -20,7 +20,7 @@ public:
   const std::vector<Launchable> &all() const { return launchables; }
   size_t numberOf(mlir::Operation *kernel) const { return which.lookup(kernel); }
 
-  /// Lowers the kernels for CPUs to functions (buffers.., begin, end, bounds..) of the LLVM dialect in the program's
+  /// Lowers the kernels for CPUs to functions (buffers.., begin, end, sizes..) of the LLVM dialect in the program's
   /// module, which launchables may share.
   mlir::LogicalResult lowerForCpu();
   /// PTX for each of the targets' architectures. Fails with an error at the program.

@@ -77,8 +77,12 @@ private:
 void divisi::codegen::addKernelSimplification(OpPassManager &pm) {
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
+  pm.addPass(createSplitLoopsPass());
+  pm.addPass(createCanonicalizerPass());
   pm.addPass(createCollapseLoopsPass());
   pm.addPass(createCanonicalizerPass());
+  pm.addPass(createLoopInvariantCodeMotionPass());
+  pm.addPass(createCSEPass());
 }
 
 void divisi::codegen::addKernelLowering(OpPassManager &pm, std::unique_ptr<Pass> functions) {

@@ -95,8 +95,8 @@ private:
       }
       arguments.push_back(entry.getArgument(1));
       arguments.push_back(entry.getArgument(2));
-      for (int64_t bound : kernel.code.bounds)
-        arguments.push_back(word(bound));
+      for (int64_t size : kernel.code.sizes)
+        arguments.push_back(word(size));
       LLVM::CallOp::create(builder, loc, callee, arguments);
       LLVM::ReturnOp::create(builder, loc, ValueRange());
     }

@@ -53,7 +53,7 @@ struct Launchable {
   llvm::SmallVector<size_t> members;  // on a CPU: the kernels of a batch, in the order of `values`
 
   /// The function that a CPU launches: see DivisiLoop in the ABI.
-  std::string loop() const { return (members.empty() && code.bounds.empty() ? code.function : name) + "_loop"; }
+  std::string loop() const { return (members.empty() && code.sizes.empty() ? code.function : name) + "_loop"; }
 };
 
 /// Kernels for GPUs: a module of the LLVM and NVVM dialects, which emitPtx compiles, and how each is launched.

@@ -12,49 +12,88 @@ namespace {
 
 /// From this number of iterations on it does not matter whether the code knows the number.
 constexpr int64_t manyIterations = 64;
+/// From this number of iterations of an inner loop on it does not matter that a division before it is not by a constant.
+constexpr int64_t iterationsForDivision = 32;
 
-/// The loops within the outermost one whose bounds may be arguments.
-SmallVector<scf::ForOp> loopsOf(func::FuncOp function, int64_t extent) {
-  SmallVector<scf::ForOp> result;
-  for (auto rows : function.getOps<scf::ForOp>())
-    for (auto loop : rows.getOps<scf::ForOp>())
-      if (auto bound = getConstantIntValue(loop.getUpperBound()); bound && (extent == 1 || *bound >= manyIterations))
-        result.push_back(loop);
+/// A function, and the constants that it no longer has: the values of its last arguments.
+struct Sharing {
+  func::FuncOp function;
+  SmallVector<int64_t> sizes;
+};
+
+bool isInnermost(scf::ForOp loop) { return loop.getBody()->getOps<scf::ForOp>().empty(); }
+
+/// Whether an index is the counter of a loop without inner ones: by what it is multiplied, the loop's code should know.
+bool isInnermostCounter(Value index) {
+  auto counter = dyn_cast<BlockArgument>(index);
+  auto loop = counter ? dyn_cast<scf::ForOp>(counter.getOwner()->getParentOp()) : scf::ForOp();
+  return loop && isInnermost(loop);
+}
+
+/// The constants that a function might get as arguments without being slower: bounds of loops within the outermost one, by
+/// what indices are divided before such a loop, and what is multiplied with or added to them.
+SmallVector<OpOperand *> sizesOf(func::FuncOp function, int64_t extent) {
+  SmallVector<OpOperand *> result;
+  for (auto rows : function.getOps<scf::ForOp>()) {
+    bool divisionsPay = llvm::any_of(rows.getOps<scf::ForOp>(), [](scf::ForOp loop) {
+      auto bound = getConstantIntValue(loop.getUpperBound());
+      return !isInnermost(loop) || !bound || *bound >= iterationsForDivision;
+    });
+    rows.getBody()->walk([&](Operation *op) {
+      if (auto loop = dyn_cast<scf::ForOp>(op)) {
+        bool runsOnce = extent == 1 && loop->getParentOp() == rows;
+        auto bound = getConstantIntValue(loop.getUpperBound());
+        if (bound && (runsOnce || !isInnermost(loop) || *bound >= manyIterations))
+          result.push_back(&loop.getUpperBoundMutable());
+        return;
+      }
+      bool divides = isa<arith::DivUIOp, arith::RemUIOp>(op) && divisionsPay && op->getParentOp() == rows;
+      bool adds = isa<arith::AddIOp, arith::SubIOp>(op);
+      bool multiplies = isa<arith::MulIOp>(op) && !isInnermostCounter(op->getOperand(0));
+      if ((divides || adds || multiplies) && op->getResult(0).getType().isIndex() && getConstantIntValue(op->getOperand(1)))
+        result.push_back(&op->getOpOperand(1));
+    });
+  }
   return result;
 }
 
-struct Sharing {
-  func::FuncOp function;
-  SmallVector<int64_t> bounds;
-};
-
-/// Makes bounds of loops arguments, and returns what they were.
-SmallVector<int64_t> takeBounds(func::FuncOp function, int64_t extent) {
-  SmallVector<int64_t> bounds;
-  Type index = IndexType::get(function.getContext());
-  for (scf::ForOp loop : loopsOf(function, extent)) {
-    Operation *constant = loop.getUpperBound().getDefiningOp();
-    bounds.push_back(*getConstantIntValue(loop.getUpperBound()));
-    unsigned number = function.getNumArguments();
-    if (failed(function.insertArgument(number, index, {}, function.getLoc())))
-      llvm_unreachable("functions of kernels take any arguments");
-    loop.setUpperBound(function.getArgument(number));
-    if (constant->use_empty())
-      constant->erase();
+/// Makes sizes arguments, one for each constant, and returns what they were.
+SmallVector<int64_t> takeSizes(func::FuncOp function, int64_t extent) {
+  SmallVector<int64_t> sizes;
+  llvm::DenseMap<Value, Value> arguments;
+  for (OpOperand *use : sizesOf(function, extent)) {
+    Value &argument = arguments[use->get()];
+    if (!argument) {
+      unsigned number = function.getNumArguments();
+      if (failed(function.insertArgument(number, IndexType::get(function.getContext()), {}, function.getLoc())))
+        llvm_unreachable("functions of kernels take any arguments");
+      sizes.push_back(*getConstantIntValue(use->get()));
+      argument = function.getArgument(number);
+    }
+    use->set(argument);
   }
-  return bounds;
+  for (auto [constant, argument] : arguments)
+    if (constant.use_empty())
+      constant.getDefiningOp()->erase();
+  return sizes;
 }
 
-void giveBack(const Sharing &sharing) {
-  func::FuncOp function = sharing.function;
+/// Makes the arguments that have the same value in all members of a group constants of its first function again, and
+/// removes their values.
+void giveBack(MutableArrayRef<Sharing> group) {
+  func::FuncOp function = group.front().function;
   OpBuilder builder = OpBuilder::atBlockBegin(&function.getBody().front());
-  unsigned first = function.getNumArguments() - sharing.bounds.size();
-  for (auto [i, bound] : llvm::enumerate(sharing.bounds))
-    function.getArgument(first + i).replaceAllUsesWith(
-        arith::ConstantIndexOp::create(builder, function.getLoc(), bound));
-  for (size_t i = 0; i < sharing.bounds.size(); ++i)
-    if (failed(function.eraseArgument(first)))
+  for (size_t i = group.front().sizes.size(); i-- > 0;) {
+    int64_t size = group.front().sizes[i];
+    if (llvm::any_of(group, [&](const Sharing &sharing) { return sharing.sizes[i] != size; }))
+      continue;
+    unsigned number = function.getNumArguments() - group.front().sizes.size() + i;
+    function.getArgument(number).replaceAllUsesWith(arith::ConstantIndexOp::create(builder, function.getLoc(), size));
+    if (failed(function.eraseArgument(number)))
       llvm_unreachable("the arguments were added before");
+    for (Sharing &sharing : group)
+      sharing.sizes.erase(sharing.sizes.begin() + i);
+  }
 }
 
 /// All but the name.
@@ -71,20 +110,18 @@ std::string textOf(func::FuncOp function) {
 llvm::StringMap<SharedCode> divisi::codegen::shareCode(ModuleOp kernels, const llvm::StringMap<int64_t> &extents) {
   llvm::StringMap<SmallVector<Sharing>> alike; // by text
   for (auto function : kernels.getOps<func::FuncOp>()) {
-    SmallVector<int64_t> bounds = takeBounds(function, extents.lookup(function.getName()));
-    alike[textOf(function)].push_back({function, std::move(bounds)});
+    SmallVector<int64_t> sizes = takeSizes(function, extents.lookup(function.getName()));
+    alike[textOf(function)].push_back({function, std::move(sizes)});
   }
   llvm::StringMap<SharedCode> result;
   for (auto &entry : alike) {
     SmallVector<Sharing> &group = entry.second;
+    giveBack(group);
     func::FuncOp first = group.front().function;
-    bool differ = llvm::any_of(group, [&](const Sharing &sharing) { return sharing.bounds != group.front().bounds; });
-    if (differ) // LLVM must not make copies again
+    if (!group.front().sizes.empty()) // LLVM must not make copies again
       first->setAttr("passthrough", OpBuilder(first).getStrArrayAttr({"noinline"}));
-    else
-      giveBack(group.front());
     for (Sharing &sharing : group) {
-      result[sharing.function.getName()] = {first.getName().str(), differ ? sharing.bounds : SmallVector<int64_t>()};
+      result[sharing.function.getName()] = {first.getName().str(), sharing.sizes};
       if (sharing.function != first)
         sharing.function.erase();
     }

@@ -167,4 +167,22 @@ def CollapseLoopsPass : Pass<"collapse-loops"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+def SplitLoopsPass : Pass<"split-loops"> {
+  let summary = "Splits loops where what they compute changes, as at the parts of a concatenation";
+  let description = [{
+    Input: a kernel's loops, after canonicalize. A loop over a concatenation or a padded tensor compares its counter with
+    constants, to select an operand, and clamps indices. It becomes one loop for each range in which the comparisons do not
+    change, so that each reads one operand at consecutive places, which vectorizes. At most 64 for one loop, and 4096
+    operations for a function.
+
+    ```mlir
+    scf.for %i = %c0 to %c8 step %c1 { %0 = arith.cmpi sge, %i, %c6 .. arith.select %0, %x, %y .. }
+    // becomes
+    scf.for %i = %c0 to %c6 step %c1 { .. %y .. }
+    scf.for %i = %c0 to %c2 step %c1 { .. %x .. }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
 #endif

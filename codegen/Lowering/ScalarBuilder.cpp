@@ -2,6 +2,7 @@
 
 #include "dialects/Graph/WholeNumber.h"
 
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -36,6 +37,8 @@ Value ScalarBuilder::index(int64_t value) { return arith::ConstantIndexOp::creat
 
 Value ScalarBuilder::clampIndex(Value a, int64_t size) {
   Value zero = index(0);
+  if (size == 1) // so that nothing hides that it does not depend on `a`
+    return zero;
   return op<arith::MaxSIOp>(op<arith::MinSIOp>(a, index(size - 1)), zero);
 }
 
@@ -43,10 +46,21 @@ Value ScalarBuilder::inRange(Value a, int64_t size) {
   return op<arith::CmpIOp>(arith::CmpIPredicate::ult, a, index(size));
 }
 
+/// The index of which the two are the quotient and the remainder of a division by a number; null if they are not.
+static Value dividedBy(Value quotient, Value remainder, int64_t number) {
+  auto div = quotient.getDefiningOp<arith::DivUIOp>();
+  auto rem = remainder.getDefiningOp<arith::RemUIOp>();
+  bool fits = div && rem && div.getLhs() == rem.getLhs() && getConstantIntValue(div.getRhs()) == number &&
+              getConstantIntValue(rem.getRhs()) == number;
+  return fits ? div.getLhs() : Value();
+}
+
 Value ScalarBuilder::linearize(ValueRange index, ArrayRef<int64_t> shape) {
   Value linear;
-  for (auto [value, size] : llvm::zip(index, shape))
-    linear = linear ? addIndex(mulIndex(linear, size), value) : value;
+  for (auto [value, size] : llvm::zip(index, shape)) {
+    Value whole = linear ? dividedBy(linear, value, size) : value;
+    linear = whole ? whole : addIndex(mulIndex(linear, size), value);
+  }
   return linear ? linear : this->index(0);
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times one training step of Divisi beside PyTorch (eager, channels_last, torch.compile) and JAX on the CPU.
 
-    bench.py [--divisi PATH] [--models mlp,lenet,gpt2,resnet18] [--peers eager,compile,jax] [--optimizer sgdm|adam]
+    bench.py [--divisi PATH] [--models mlp,lenet,gpt2,lstm,resnet18] [--peers eager,compile,jax] [--optimizer sgdm|adam]
              [--threads 2] [--rounds 3] [--exports FOLDER] [--out FOLDER] [--compile-args "..."]
 
 Every row is a fresh process; the peers alternate within a round, so a change of the machine hits all alike. Rows in
@@ -23,6 +23,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 CONVOLUTIONAL = ("lenet", "resnet18")
+NOT_IN_JAX = ("lstm",)  # peers/jax_models.py
 QUIET = 0.1  # cores that something else may keep busy
 TIMEOUT = 600  # seconds for one row
 
@@ -30,7 +31,7 @@ TIMEOUT = 600  # seconds for one row
 def arguments():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--divisi", help="the compiler's command-line program")
-    p.add_argument("--models", default="mlp,lenet,gpt2,resnet18")
+    p.add_argument("--models", default="mlp,lenet,gpt2,lstm,resnet18")
     p.add_argument("--peers", default="eager,compile,jax", help="comma-separated; empty for Divisi alone")
     p.add_argument("--optimizer", default="sgdm", choices=["sgdm", "adam"])
     p.add_argument("--threads", type=int, default=2)
@@ -161,7 +162,8 @@ def main():
         for _ in range(o.rounds):
             for model in models:
                 also = ["channels_last"] if model in CONVOLUTIONAL and "eager" in peers else []
-                for peer in (["divisi"] if o.divisi else []) + peers + also:
+                have = [p for p in peers if p != "jax" or model not in NOT_IN_JAX]
+                for peer in (["divisi"] if o.divisi else []) + have + also:
                     rows.append(run(peer, model, o, work / "inductor"))
     failed = rows.count(None)
     rows = [r for r in rows if r]

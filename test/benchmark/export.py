@@ -4,7 +4,7 @@
     export.py OUT [NAME ...]
 
 OUT/NAME.onnx (inputs `x`, `label`; training form, static shapes, weights inside), OUT/NAME/x.npy and OUT/NAME/label.npy
-with one batch. The GPT has its loss inside (output `loss`); the others end in `logits` and are compiled with
+with one batch. The language models have their loss inside (output `loss`); the others end in `logits` and are compiled with
 `--loss cross_entropy --label label`.
 """
 
@@ -18,7 +18,7 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
 import models  # noqa: E402
 
-LOSS_INSIDE = ("gpt2", "gpt2_small")
+LOSS_INSIDE = ("gpt2", "gpt2_small", "lstm")
 
 
 class WithLoss(torch.nn.Module):

@@ -4,8 +4,8 @@ import json
 import os
 import time
 
-SECONDS = dict(mlp=2.5, lenet=3.5, resnet18=9, gpt2=5)  # time budget of a measurement
-MIN_STEPS = dict(mlp=10, lenet=6, resnet18=3, gpt2=5)
+SECONDS = dict(mlp=2.5, lenet=3.5, resnet18=9, gpt2=5, lstm=6)  # time budget of a measurement
+MIN_STEPS = dict(mlp=10, lenet=6, resnet18=3, gpt2=5, lstm=5)
 WARM = 2  # first steps that do not count
 
 

@@ -20,8 +20,8 @@ OPTIMIZERS = {
     "sgdm": ["--optimizer", "sgd", "--lr", "0.001", "--momentum", "0.9"],
     "adam": ["--optimizer", "adam", "--lr", "0.0001"],
 }
-STEPS = dict(mlp=100, lenet=30, resnet18=8, gpt2=16)
-LOSS_INSIDE = ("gpt2",)
+STEPS = dict(mlp=100, lenet=30, resnet18=8, gpt2=16, lstm=10)
+LOSS_INSIDE = ("gpt2", "lstm")
 
 
 def call(command, log):

@@ -4,7 +4,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-NAMES = ("mlp", "lenet", "gpt2", "resnet18")
+NAMES = ("mlp", "lenet", "gpt2", "lstm", "resnet18")
 
 
 class MLP(nn.Module):
@@ -97,6 +97,19 @@ class GPT(nn.Module):
         return self.head(self.ln(x))
 
 
+class LanguageModel(nn.Module):
+    """A recurrent language model: two layers of LSTM of 512 units."""
+
+    def __init__(self, width=512, vocabulary=2000):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.lstm = nn.LSTM(width, width, 2, batch_first=True)
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, ids):
+        return self.head(self.lstm(self.embedding(ids))[0])
+
+
 def loss(model, x, label):
     """Mean cross-entropy over every label."""
     logits = model(x)
@@ -114,6 +127,8 @@ def make(name):
         return resnet18(), torch.randn(64, 3, 32, 32), torch.randint(0, 10, (64,))
     if name == "gpt2":
         return GPT(), torch.randint(0, 8192, (8, 128)), torch.randint(0, 8192, (8, 128))
+    if name == "lstm":
+        return LanguageModel(), torch.randint(0, 2000, (32, 50)), torch.randint(0, 2000, (32, 50))
     raise SystemExit(f"no model named {name}; there are {', '.join(NAMES)}")
 
 
