@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything and runs all tests. The last line is `N passed, N failed`.
+# Installs what is missing, builds everything and runs all tests but the nightly ones. The last line is `N passed, N failed`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/install.sh

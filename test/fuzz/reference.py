@@ -133,7 +133,8 @@ class Reference:
             values = {**{t.name: numpy_helper.to_array(tensor_in_double(t)) for t in self.free.graph.initializer}, **self.inputs, **self.start}
             for node in self.free.graph.node:
                 for name, result in zip(node.output, run_node(node, values, self.opset)):
-                    if isinstance(result, np.ndarray) and result.dtype == np.float64 and result.size:
+                    # Constants are not rounded; some say what shape a result has.
+                    if isinstance(result, np.ndarray) and result.dtype == np.float64 and result.size and node.op_type != "Constant":
                         largest = float(np.max(np.abs(result), initial=0, where=np.isfinite(result)))
                         result = result + 1e-7 * max(largest, 1e-7) * draw.standard_normal(result.shape)
                     values[name] = result

@@ -201,8 +201,11 @@ def words_of(text):
     """The other words in a text, in one line or over the end of a line: number of the line, what is written, the right word."""
     lines = text.splitlines()
     starts = [re.sub(r"^[\s/#*;|<>!-]*", "", line) for line in lines[1:]] + [""]
-    for number, (line, following) in enumerate(zip(lines, starts), 1):
-        for word, right in OTHER_WORDS.items():
+    # Most words are nowhere in a text: each is sought in the whole before it is sought line by line.
+    whole = " ".join([*lines[:1], *starts])
+    here = {word: right for word, right in OTHER_WORDS.items() if re.search(word, whole, re.IGNORECASE)}
+    for number, (line, following) in enumerate(zip(lines, starts), 1) if here else ():
+        for word, right in here.items():
             match = re.search(word, f"{line} {following}", re.IGNORECASE)
             if match and match.start() < len(line):
                 yield number, match[0], right

@@ -154,7 +154,7 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
       ->delimiter(',')
       ->check(CLI::IsMember({80, 86, 87, 89, 90, 100, 103, 120}));
   command->add_flag("--no-epilogues", flags->noEpilogues,
-                    "on GPUs, no bias, activation or sum in the same library call as a product");
+                    "on GPUs, no bias, activation or sum in the library call of a matmul");
   command->footer("Examples:\n"
                   "  divisi compile model.onnx -o model --optimizer adamw --lr 1e-3\n"
                   "  divisi compile logits.onnx -o model --loss cross_entropy --label label\n"

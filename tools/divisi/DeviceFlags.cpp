@@ -136,7 +136,7 @@ void DeviceFlags::addTo(CLI::App &command) {
       ->delimiter('\0');
   group
       ->add_option("--batch-norm-stats", batchNormStats,
-                   "statistics of the batch on all devices (global, default) or on each alone (local: other numbers); "
+                   "statistics of the batch on all devices (global, default) or on each alone (local: the losses differ); "
                    "microbatch: a search for pipelines may use those of each microbatch")
       ->check(CLI::IsMember({"global", "local", "microbatch"}));
   group->add_option("--plan", plan.file, "a plan to follow, as --emit=plan writes it")->check(CLI::ExistingFile);
@@ -160,7 +160,7 @@ void DeviceFlags::addTo(CLI::App &command) {
                    "drain the pipeline: pipedream updates with every batch, pipedream-2bw with every batch in microbatches, "
                    "of gradients that are one version old")
       ->check(CLI::IsMember(planning::pipeline::scheduleKinds()));
-  time->add_option("--allow", allowed, "asynchronous: a search may choose pipedream, which computes other numbers")
+  time->add_option("--allow", allowed, "asynchronous: a search may choose pipedream, whose losses differ")
       ->check(CLI::IsMember({"asynchronous"}))
       ->each([this](const std::string &) { request.asynchronous = true; });
   time->add_option("--staleness", microbatches.staleness,

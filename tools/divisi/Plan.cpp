@@ -59,7 +59,7 @@ llvm::Expected<compiler::PlanRequest> requestOf(const PlanFlags &flags, const Cl
     if (mesh->devices() > cluster.devices())
       return compiler::wrongRequest("--mesh: more devices than the cluster has");
     if (mesh->find(dist::stageAxis))
-      return compiler::wrongRequest("--mesh is searched without stages: --pipelines ranks pipelines, and --plan FILE prices "
+      return compiler::wrongRequest("--mesh is searched without stages: --pipelines searches pipelines, and --plan FILE prices "
                                     "one that divisi compile --mesh stage=N,... --emit plan has written");
     if (std::string wrong = checkDevices(flags.mesh, mesh->devices(), flags.devices); !wrong.empty())
       return compiler::wrongRequest(wrong);
@@ -169,7 +169,7 @@ int runPlan(PlanFlags &flags, bool explain) {
   if (search.first.program)
     return report(flags, *search.first.program);
   if (!explain && !flags.json && search.mayPipelinesWin())
-    llvm::errs() << "note: pipelines may be faster: --pipelines ranks them, and compile chooses between them and these\n";
+    llvm::errs() << "note: pipelines may be faster: --pipelines searches them, too, as compile does\n";
   return report(flags, *request, search);
 }
 

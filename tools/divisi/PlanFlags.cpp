@@ -28,8 +28,8 @@ void PlanFlags::addTo(CLI::App &command, bool explains) {
       ->delimiter('\0');
   where
       ->add_option("--sync", sync,
-                   "all: what other ways to keep the replicas of data parallelism in step would take; no search chooses one whose "
-                   "numbers are others (docs/synchronisation.md)")
+                   "all: what a step would take with other ways to synchronise the replicas of data parallelism; no search chooses one "
+                   "whose losses differ (docs/synchronisation.md)")
       ->check(CLI::IsMember({"all"}));
   CLI::Option *logged =
       where
@@ -86,7 +86,7 @@ void PlanFlags::addTo(CLI::App &command, bool explains) {
         ->excludes("--plan");
     auto *staged = command.add_option_group("Pipelines");
     staged->add_flag("--pipelines", pipelines,
-                        "rank pipelines, too: their stages, microbatches, schedules, and the plans of stages");
+                        "search pipelines, too, and list the fastest: their stages, microbatches, schedules, and the plans of stages");
     staged
         ->add_option("--schedule", schedule,
                      "with this schedule only: naive, gpipe, 1f1b, interleaved, zb-h1 or pipedream")

@@ -120,7 +120,7 @@ std::string SimulateFlags::read(const CLI::App &command, SimulatedPipeline &pipe
 void SimulateFlags::addTo(CLI::App &command) {
   auto *what = command.add_option_group("Schedule");
   what->add_option("--schedule", schedule, scheduleKindNames());
-  what->add_option("--stages", stages, "devices in a row")->check(CLI::Range(1, 65536));
+  what->add_option("--stages", stages, "devices of the pipeline, one for each stage (--chunks: for several)")->check(CLI::Range(1, 65536));
   what->add_option("--microbatches", microbatches, "of a step; for pipedream, minibatches")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
