@@ -230,8 +230,8 @@ Value ElementEmitter::concatOfBuffers(graph::ConcatOp concat, ValueRange point) 
   return result;
 }
 
-/// The buffer of whose elements a value is a function, each of that with its number, by elementwise operations, which are appended, the last
-/// one first; null if there is none.
+/// The buffer from whose element of the same number each element of a value is computed, by elementwise operations, which are
+/// appended, the last one first; null if there is none.
 Value ElementEmitter::bufferOf(Value value, SmallVectorImpl<Operation *> &functions) const {
   while (!current.count(value) && !scalar.count(value) && !temporary.count(value)) {
     if (Value source = buffer.lookup(value))

@@ -1,5 +1,7 @@
 #include "codegen/Emit/ShareCode.h"
 
+#include "codegen/Kernels/LoopExtent.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -21,13 +23,20 @@ struct Sharing {
   SmallVector<int64_t> sizes;
 };
 
-bool isInnermost(scf::ForOp loop) { return loop.getBody()->getOps<scf::ForOp>().empty(); }
+/// The iterations of a loop with those of the loops in it; at most `manyIterations`, also where they are not known.
+int64_t iterationsOf(scf::ForOp loop) {
+  int64_t inner = 1;
+  for (auto nested : loop.getBody()->getOps<scf::ForOp>())
+    inner = std::max(inner, iterationsOf(nested));
+  int64_t own = std::min(manyIterations, getConstantIntValue(loop.getUpperBound()).value_or(manyIterations));
+  return std::min(manyIterations, own * inner);
+}
 
-/// Whether an index is the counter of a loop without inner ones: by what it is multiplied, the loop's code should know.
+/// Whether an index is the counter of a loop without inner ones, to which constants may be added: by what it is multiplied, the
+/// loop's code should know.
 bool isInnermostCounter(Value index) {
-  auto counter = dyn_cast<BlockArgument>(index);
-  auto loop = counter ? dyn_cast<scf::ForOp>(counter.getOwner()->getParentOp()) : scf::ForOp();
-  return loop && isInnermost(loop);
+  auto loop = dyn_cast_or_null<scf::ForOp>(index.getParentBlock()->getParentOp());
+  return loop && addedTo(loop.getInductionVar(), index) && loop.getBody()->getOps<scf::ForOp>().empty();
 }
 
 /// The constants that a function might get as arguments without being slower: bounds of loops within the outermost one, by
@@ -35,15 +44,11 @@ bool isInnermostCounter(Value index) {
 SmallVector<OpOperand *> sizesOf(func::FuncOp function, int64_t extent) {
   SmallVector<OpOperand *> result;
   for (auto rows : function.getOps<scf::ForOp>()) {
-    bool divisionsPay = llvm::any_of(rows.getOps<scf::ForOp>(), [](scf::ForOp loop) {
-      auto bound = getConstantIntValue(loop.getUpperBound());
-      return !isInnermost(loop) || !bound || *bound >= iterationsForDivision;
-    });
+    bool divisionsPay = llvm::any_of(rows.getOps<scf::ForOp>(), [](scf::ForOp loop) { return iterationsOf(loop) >= iterationsForDivision; });
     rows.getBody()->walk([&](Operation *op) {
       if (auto loop = dyn_cast<scf::ForOp>(op)) {
         bool runsOnce = extent == 1 && loop->getParentOp() == rows;
-        auto bound = getConstantIntValue(loop.getUpperBound());
-        if (bound && (runsOnce || !isInnermost(loop) || *bound >= manyIterations))
+        if (getConstantIntValue(loop.getUpperBound()) && (runsOnce || iterationsOf(loop) == manyIterations))
           result.push_back(&loop.getUpperBoundMutable());
         return;
       }

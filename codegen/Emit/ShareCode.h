@@ -12,8 +12,9 @@ struct SharedCode {
 };
 
 /// Of simplified kernels (functions of buffers.., begin, end) that are equal but for sizes, one is left, to which those that
-/// differ are passed: the bounds of loops that run long, or once (`extents`: of the outermost loop, by name), and what is
-/// multiplied with or added to indices, but not the strides of innermost loops. Kernels without a like keep their constants. Returns by name what each kernel runs.
+/// differ are passed: the bounds of loops that run long, or once (`extents`: of the outermost loop, by name), what is added to
+/// indices or multiplied with them, but not the strides of innermost loops, and by what they are divided before long loops.
+/// Kernels without a like keep their constants. Returns by name what each kernel runs.
 llvm::StringMap<SharedCode> shareCode(mlir::ModuleOp kernels, const llvm::StringMap<int64_t> &extents);
 
 } // namespace divisi::codegen

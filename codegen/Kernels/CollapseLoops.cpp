@@ -1,3 +1,4 @@
+#include "codegen/Kernels/LoopExtent.h"
 #include "codegen/Kernels/Passes.h"
 
 #include "mlir/IR/Matchers.h"
@@ -52,13 +53,6 @@ private:
   llvm::DenseMap<Value, Factors> known;
   bool good;
 };
-
-/// The number of iterations of a loop from 0 in steps of 1.
-std::optional<int64_t> extentOf(scf::ForOp loop) {
-  if (getConstantIntValue(loop.getLowerBound()) != 0 || getConstantIntValue(loop.getStep()) != 1)
-    return std::nullopt;
-  return getConstantIntValue(loop.getUpperBound());
-}
 
 /// Longer sums remain nested: each inner loop adds up its part before it is added to the whole, which rounds less.
 constexpr int64_t longestSum = 1 << 20;

@@ -172,8 +172,7 @@ def SplitLoopsPass : Pass<"split-loops"> {
   let description = [{
     Input: a kernel's loops, after canonicalize. A loop over a concatenation or a padded tensor compares its counter with
     constants, to select an operand, and clamps indices. It becomes one loop for each range in which the comparisons do not
-    change, so that each reads one operand at consecutive places, which vectorizes. At most 64 for one loop, and 4096
-    operations for a function.
+    change, so that each reads one operand at consecutive places, which vectorizes. A loop becomes at most 64.
 
     ```mlir
     scf.for %i = %c0 to %c8 step %c1 { %0 = arith.cmpi sge, %i, %c6 .. arith.select %0, %x, %y .. }

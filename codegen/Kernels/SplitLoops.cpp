@@ -1,8 +1,8 @@
+#include "codegen/Kernels/LoopExtent.h"
 #include "codegen/Kernels/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/Matchers.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 #include <set>
 
@@ -15,71 +15,45 @@ namespace divisi::codegen {
 namespace {
 using arith::CmpIPredicate;
 
-/// A loop is split into at most `mostPieces`, and no function becomes longer than `longestFunction` operations through splitting.
+/// A loop is split into at most `mostPieces`, and at most `mostCopied` operations of a function are copied for this.
 constexpr size_t mostPieces = 64;
-constexpr int64_t longestFunction = 4096;
+constexpr int64_t mostCopied = 1 << 16;
 
-std::optional<int64_t> constantOf(Value value) {
-  APInt constant;
-  return matchPattern(value, m_ConstantInt(&constant)) ? std::optional(constant.getSExtValue()) : std::nullopt;
-}
-
-/// The bounds of a loop in steps of 1, if they are constant.
-struct Bounds {
-  int64_t lower, upper;
+/// A comparison, minimum or maximum of a loop's counter, to which something may be added, and a constant.
+struct Decision {
+  int64_t added, constant;
 };
 
-std::optional<Bounds> boundsOf(scf::ForOp loop) {
-  auto lower = constantOf(loop.getLowerBound()), upper = constantOf(loop.getUpperBound());
-  if (!lower || !upper || constantOf(loop.getStep()) != 1)
+std::optional<Decision> decisionOf(Operation *op, Value counter) {
+  if (!isa<arith::CmpIOp, arith::MinSIOp, arith::MaxSIOp>(op))
     return std::nullopt;
-  return Bounds{*lower, *upper};
+  auto added = addedTo(counter, op->getOperand(0));
+  auto constant = added ? getConstantIntValue(op->getOperand(1)) : std::nullopt;
+  return constant ? std::optional(Decision{*added, *constant}) : std::nullopt;
 }
 
-/// What is added to a loop's counter in a value that is such a sum.
-std::optional<int64_t> addedTo(Value counter, Value value) {
-  int64_t sum = 0;
-  while (value != counter) {
-    Operation *op = value.getDefiningOp();
-    auto added = isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op) ? constantOf(op->getOperand(1)) : std::nullopt;
-    if (!added)
-      return std::nullopt;
-    sum += isa<arith::AddIOp>(op) ? *added : -*added;
-    value = op->getOperand(0);
-  }
-  return sum;
-}
-
-/// The truth of a comparison of a value in [low, high] with a constant, if it is the same for all of them.
-std::optional<bool> decide(CmpIPredicate predicate, int64_t low, int64_t high, int64_t constant) {
-  auto holds = [&](bool always, bool never) { return always ? std::optional(true) : never ? std::optional(false) : std::nullopt; };
+/// The numbers from which on a comparison with a constant has another truth than for the number before; all numbers for a
+/// predicate that kernels do not have.
+std::optional<SmallVector<int64_t, 2>> thresholdsOf(CmpIPredicate predicate, int64_t constant) {
   switch (predicate) {
   case CmpIPredicate::sge:
-    return holds(low >= constant, high < constant);
   case CmpIPredicate::slt:
-    return holds(high < constant, low >= constant);
-  case CmpIPredicate::ult: // that is, 0 <= value < constant
-    return holds(low >= 0 && high < constant, high < 0 || low >= constant);
+    return {{constant}};
+  case CmpIPredicate::ult: // negative numbers are the largest ones
+    return {{0, constant}};
   default:
     return std::nullopt;
   }
 }
 
-/// The counter's values from which on a comparison in the loop is another one than before.
-std::set<int64_t> changesIn(scf::ForOp loop, Bounds bounds) {
+/// The counter's values from which on a comparison in the loop has another truth than before.
+std::set<int64_t> changesIn(scf::ForOp loop, int64_t extent) {
   std::set<int64_t> changes;
-  Value counter = loop.getInductionVar();
   loop.getBody()->walk([&](arith::CmpIOp compare) {
-    auto added = addedTo(counter, compare.getLhs()), constant = constantOf(compare.getRhs());
-    if (!added || !constant)
-      return;
-    SmallVector<int64_t, 2> at;
-    if (llvm::is_contained({CmpIPredicate::sge, CmpIPredicate::slt, CmpIPredicate::ult}, compare.getPredicate()))
-      at.push_back(*constant - *added);
-    if (compare.getPredicate() == CmpIPredicate::ult)
-      at.push_back(-*added);
-    for (int64_t change : at)
-      if (change > bounds.lower && change < bounds.upper)
+    auto decision = decisionOf(compare, loop.getInductionVar());
+    auto thresholds = decision ? thresholdsOf(compare.getPredicate(), decision->constant) : std::nullopt;
+    for (int64_t threshold : thresholds ? *thresholds : SmallVector<int64_t, 2>())
+      if (int64_t change = threshold - decision->added; change > 0 && change < extent)
         changes.insert(change);
   });
   return changes;
@@ -89,26 +63,26 @@ std::set<int64_t> changesIn(scf::ForOp loop, Bounds bounds) {
 Value decided(Operation *op, int64_t low, int64_t high, int64_t constant, OpBuilder &builder) {
   Value index = op->getOperand(0), other = op->getOperand(1);
   if (auto compare = dyn_cast<arith::CmpIOp>(op)) {
-    auto truth = decide(compare.getPredicate(), low, high, constant);
-    return truth ? arith::ConstantIntOp::create(builder, op->getLoc(), *truth, 1) : Value();
+    auto thresholds = thresholdsOf(compare.getPredicate(), constant);
+    if (!thresholds || llvm::any_of(*thresholds, [&](int64_t threshold) { return threshold > low && threshold <= high; }))
+      return {};
+    bool truth = arith::applyCmpPredicate(compare.getPredicate(), APInt(64, low, true), APInt(64, constant, true));
+    return arith::ConstantIntOp::create(builder, op->getLoc(), truth, 1);
   }
   if (isa<arith::MinSIOp>(op))
     return high <= constant ? index : low >= constant ? other : Value();
-  if (isa<arith::MaxSIOp>(op))
-    return low >= constant ? index : high <= constant ? other : Value();
-  return {};
+  return low >= constant ? index : high <= constant ? other : Value();
 }
 
-/// Replaces what the counter's bounds decide.
-void simplify(scf::ForOp loop, Value counter, Bounds bounds) {
+/// Replaces what the bounds [lower, upper) of the counter decide.
+void simplify(scf::ForOp loop, Value counter, int64_t lower, int64_t upper) {
   OpBuilder builder(loop);
   loop.getBody()->walk([&](Operation *op) {
-    if (!isa<arith::CmpIOp, arith::MinSIOp, arith::MaxSIOp>(op))
+    auto decision = decisionOf(op, counter);
+    if (!decision)
       return;
-    auto added = addedTo(counter, op->getOperand(0)), constant = constantOf(op->getOperand(1));
-    if (!added || !constant)
-      return;
-    if (Value result = decided(op, bounds.lower + *added, bounds.upper - 1 + *added, *constant, builder)) {
+    int64_t low = lower + decision->added, high = upper - 1 + decision->added;
+    if (Value result = decided(op, low, high, decision->constant, builder)) {
       op->getResult(0).replaceAllUsesWith(result);
       op->erase();
     }
@@ -116,30 +90,23 @@ void simplify(scf::ForOp loop, Value counter, Bounds bounds) {
 }
 
 /// Replaces a loop by one for each piece, which begins at 0, so that it may become one with its inner loops.
-void split(scf::ForOp loop, Bounds bounds, const std::set<int64_t> &changes, SmallVectorImpl<scf::ForOp> &pieces) {
+void split(scf::ForOp loop, int64_t extent, const std::set<int64_t> &changes, SmallVectorImpl<scf::ForOp> &pieces) {
   OpBuilder builder(loop);
   Location loc = loop.getLoc();
   SmallVector<Value> carried(loop.getInitArgs());
   SmallVector<int64_t> ends(changes.begin(), changes.end());
-  ends.push_back(bounds.upper);
-  Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
-  for (int64_t begin = bounds.lower; int64_t end : ends) {
+  ends.push_back(extent);
+  for (int64_t begin = 0; int64_t end : ends) {
+    Value size = arith::ConstantIndexOp::create(builder, loc, end - begin);
     auto piece = cast<scf::ForOp>(builder.clone(*loop));
-    Value extent;
-    {
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPoint(piece);
-      extent = arith::ConstantIndexOp::create(builder, loc, end - begin);
-    }
-    piece.setLowerBound(zero);
-    piece.setUpperBound(extent);
+    piece.setUpperBound(size);
     piece.getInitArgsMutable().assign(carried);
     carried = llvm::to_vector(ValueRange(piece.getResults()));
     OpBuilder inside = OpBuilder::atBlockBegin(piece.getBody());
     Value start = arith::ConstantIndexOp::create(inside, loc, begin);
     auto counter = arith::AddIOp::create(inside, loc, piece.getInductionVar(), start);
     piece.getInductionVar().replaceAllUsesExcept(counter, counter);
-    simplify(piece, counter, {begin, end});
+    simplify(piece, counter, begin, end);
     pieces.push_back(piece);
     begin = end;
   }
@@ -166,19 +133,19 @@ void addLoopsIn(Operation *op, SmallVectorImpl<scf::ForOp> &loops) {
 struct SplitLoopsPass : impl::SplitLoopsPassBase<SplitLoopsPass> {
   void runOnOperation() override {
     getOperation()->walk([](FunctionOpInterface function) {
-      int64_t length = lengthOf(function);
+      int64_t copied = 0;
       SmallVector<scf::ForOp> rest;
       addLoopsIn(function, rest);
       while (!rest.empty()) {
         scf::ForOp loop = rest.pop_back_val();
         SmallVector<scf::ForOp> pieces = {loop};
-        auto bounds = boundsOf(loop);
-        auto changes = bounds ? changesIn(loop, *bounds) : std::set<int64_t>();
+        auto extent = extentOf(loop);
+        auto changes = extent ? changesIn(loop, *extent) : std::set<int64_t>();
         int64_t more = changes.empty() ? 0 : changes.size() * lengthOf(loop);
-        if (more && changes.size() < mostPieces && length + more <= longestFunction) {
-          length += more;
+        if (more && changes.size() < mostPieces && copied + more <= mostCopied) {
+          copied += more;
           pieces.clear();
-          split(loop, *bounds, changes, pieces);
+          split(loop, *extent, changes, pieces);
         }
         for (scf::ForOp piece : pieces)
           addLoopsIn(piece, rest);

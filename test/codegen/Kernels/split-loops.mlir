@@ -84,3 +84,32 @@ func.func @unknown(%r: memref<8xi1>, %n: index) {
   }
   return
 }
+
+// A comparison as unsigned numbers: true from 0 on, since -4 is one of the largest numbers. Its counter is that of the outer loop, which is split.
+// CHECK-LABEL: @unsigned
+// CHECK: scf.for {{.*}} to %c2 step
+// CHECK: scf.for {{.*}} to %c4 step
+// CHECK: memref.store %false
+// CHECK: scf.for {{.*}} to %c6 step
+// CHECK: scf.for {{.*}} to %c4 step
+// CHECK: memref.store %true
+func.func @unsigned(%r: memref<32xi1>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c4 = arith.constant 4 : index
+  %c8 = arith.constant 8 : index
+  %all = arith.constant -4 : index
+  scf.for %i = %c0 to %c8 step %c1 {
+    scf.for %j = %c0 to %c4 step %c1 {
+      %0 = arith.subi %i, %c2 : index
+      %1 = arith.cmpi ult, %0, %all : index
+      %2 = arith.cmpi sge, %i, %c2 : index
+      %3 = arith.andi %1, %2 : i1
+      %4 = arith.muli %i, %c4 : index
+      %5 = arith.addi %4, %j : index
+      memref.store %3, %r[%5] : memref<32xi1>
+    }
+  }
+  return
+}
