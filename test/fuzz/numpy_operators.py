@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops import op_resize
 
 
 class Operator(OpRun):
@@ -35,6 +36,15 @@ class SwiGLU(Operator):
 class Mean(Operator):
     def _run(self, *terms):
         return (sum(terms[1:], terms[0]) / len(terms),)
+
+
+class Resize(op_resize.Resize):
+    """The package's own, whose default of `cubic_coeff_a` is a number in float32, and so are then its cubic weights."""
+
+    op_domain = ""
+
+    def _run(self, *inputs, cubic_coeff_a=None, **attributes):
+        return super()._run(*inputs, cubic_coeff_a=float(cubic_coeff_a), **attributes)
 
 
 class MeanVarianceNormalization(Operator):
@@ -210,4 +220,4 @@ class DeformConv(Operator):
         return (y if bias is None else y + bias.reshape(1, -1, 1, 1),)
 
 
-ALL = Operator.__subclasses__()
+ALL = [*Operator.__subclasses__(), Resize]
