@@ -1,6 +1,6 @@
 #include "codegen/Emit/ShareCode.h"
 
-#include "codegen/Kernels/LoopExtent.h"
+#include "codegen/Kernels/Loops.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

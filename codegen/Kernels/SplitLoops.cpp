@@ -1,4 +1,4 @@
-#include "codegen/Kernels/LoopExtent.h"
+#include "codegen/Kernels/Loops.h"
 #include "codegen/Kernels/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
