@@ -170,7 +170,7 @@ def CollapseLoopsPass : Pass<"collapse-loops"> {
 def SplitLoopsPass : Pass<"split-loops"> {
   let summary = "Splits loops where what they compute changes, as at the parts of a concatenation";
   let description = [{
-    Input: a kernel's loops, after canonicalize. A loop over a concatenation or a padded tensor compares its counter with
+    Input: a kernel's loops. A loop over a concatenation or a padded tensor compares its counter with
     constants, to select an operand, and clamps indices. It becomes one loop for each range in which the comparisons do not
     change, so that each reads one operand at consecutive places, which vectorizes. A loop becomes at most 64.
 

@@ -25,25 +25,21 @@ struct Decision {
 };
 
 std::optional<Decision> decisionOf(Operation *op, Value counter) {
-  if (!isa<arith::CmpIOp, arith::MinSIOp, arith::MaxSIOp>(op))
+  auto compare = dyn_cast<arith::CmpIOp>(op);
+  bool known = compare ? llvm::is_contained({CmpIPredicate::sge, CmpIPredicate::slt, CmpIPredicate::ult}, compare.getPredicate())
+                       : isa<arith::MinSIOp, arith::MaxSIOp>(op);
+  if (!known)
     return std::nullopt;
   auto added = addedTo(counter, op->getOperand(0));
   auto constant = added ? getConstantIntValue(op->getOperand(1)) : std::nullopt;
   return constant ? std::optional(Decision{*added, *constant}) : std::nullopt;
 }
 
-/// The numbers from which on a comparison with a constant has another truth than for the number before; all numbers for a
-/// predicate that kernels do not have.
-std::optional<SmallVector<int64_t, 2>> thresholdsOf(CmpIPredicate predicate, int64_t constant) {
-  switch (predicate) {
-  case CmpIPredicate::sge:
-  case CmpIPredicate::slt:
-    return {{constant}};
-  case CmpIPredicate::ult: // negative numbers are the largest ones
-    return {{0, constant}};
-  default:
-    return std::nullopt;
-  }
+/// The numbers from which on a comparison with a constant has another truth than for the number before.
+SmallVector<int64_t, 2> thresholdsOf(arith::CmpIOp compare, int64_t constant) {
+  if (compare.getPredicate() == CmpIPredicate::ult) // negative numbers are the largest ones
+    return {0, constant};
+  return {constant};
 }
 
 /// The counter's values from which on a comparison in the loop has another truth than before.
@@ -51,8 +47,9 @@ std::set<int64_t> changesIn(scf::ForOp loop, int64_t extent) {
   std::set<int64_t> changes;
   loop.getBody()->walk([&](arith::CmpIOp compare) {
     auto decision = decisionOf(compare, loop.getInductionVar());
-    auto thresholds = decision ? thresholdsOf(compare.getPredicate(), decision->constant) : std::nullopt;
-    for (int64_t threshold : thresholds ? *thresholds : SmallVector<int64_t, 2>())
+    if (!decision)
+      return;
+    for (int64_t threshold : thresholdsOf(compare, decision->constant))
       if (int64_t change = threshold - decision->added; change > 0 && change < extent)
         changes.insert(change);
   });
@@ -63,8 +60,7 @@ std::set<int64_t> changesIn(scf::ForOp loop, int64_t extent) {
 Value decided(Operation *op, int64_t low, int64_t high, int64_t constant, OpBuilder &builder) {
   Value index = op->getOperand(0), other = op->getOperand(1);
   if (auto compare = dyn_cast<arith::CmpIOp>(op)) {
-    auto thresholds = thresholdsOf(compare.getPredicate(), constant);
-    if (!thresholds || llvm::any_of(*thresholds, [&](int64_t threshold) { return threshold > low && threshold <= high; }))
+    if (llvm::any_of(thresholdsOf(compare, constant), [&](int64_t threshold) { return threshold > low && threshold <= high; }))
       return {};
     bool truth = arith::applyCmpPredicate(compare.getPredicate(), APInt(64, low, true), APInt(64, constant, true));
     return arith::ConstantIntOp::create(builder, op->getLoc(), truth, 1);

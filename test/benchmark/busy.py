@@ -21,7 +21,9 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-LOSS_INSIDE = ("gpt2",)
+sys.path.insert(0, str(HERE / "peers"))
+import common  # noqa: E402
+
 STEPS = dict(mlp=(120, 40), lenet=(40, 16), gpt2=(14, 8))  # quiet, loaded
 WARM = 2
 LOOP = "while True: pass"
@@ -35,7 +37,7 @@ def words(exports, name, steps):
 
 def compile_model(divisi, exports, name, out):
     """The program of a model."""
-    loss = [] if name in LOSS_INSIDE else ["--loss", "cross_entropy", "--label", "label"]
+    loss = [] if name in common.LOSS_INSIDE else ["--loss", "cross_entropy", "--label", "label"]
     optimizer = ["--optimizer", "sgd", "--lr", "0.001", "--momentum", "0.9"]
     subprocess.run([divisi, "compile", exports / f"{name}.onnx", "-o", out, *optimizer, *loss], check=True, capture_output=True)
     return out

@@ -27,7 +27,6 @@ import common  # noqa: E402
 
 CONVOLUTIONAL = ("lenet", "resnet18")
 NORMALIZED = ("resnet18",)
-LOSS_INSIDE = ("gpt2",)
 STEPS = dict(mlp=100, lenet=30, resnet18=6, gpt2=16)
 OPTIMIZERS = {
     "sgdm": ["--optimizer", "sgd", "--lr", "0.001", "--momentum", "0.9"],
@@ -73,7 +72,7 @@ def run_divisi(model, statistics_of, o, work):
     program, log = work / "program", work / "run.jsonl"
     command = [o.divisi, "compile", o.exports / f"{model}.onnx", "-o", program, "--devices", str(RANKS), "--strategy", "data",
                *OPTIMIZERS[o.optimizer], "--batch-norm-stats", statistics_of]
-    if model not in LOSS_INSIDE:
+    if model not in common.LOSS_INSIDE:
         command += ["--loss", "cross_entropy", "--label", "label"]
     subprocess.run(command, check=True)
     log.unlink(missing_ok=True)

@@ -16,9 +16,8 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
+import common  # noqa: E402
 import models  # noqa: E402
-
-LOSS_INSIDE = ("gpt2", "gpt2_small", "lstm")
 
 
 class WithLoss(torch.nn.Module):
@@ -37,7 +36,7 @@ class WithLoss(torch.nn.Module):
 def export(name, model, x, label, out):
     """Writes OUT/NAME.onnx and OUT/NAME/*.npy."""
     warnings.filterwarnings("ignore")
-    inside = name in LOSS_INSIDE
+    inside = name in common.LOSS_INSIDE
     (out / name).mkdir(parents=True, exist_ok=True)
     torch.onnx.export(
         WithLoss(model) if inside else model,

@@ -19,7 +19,9 @@ import subprocess
 import sys
 import tempfile
 
-LOSS_INSIDE = ("gpt2",)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
+import common  # noqa: E402
+
 PIPELINES = ("1f1b", "gpipe", "naive", "zb-h1")
 STEPS = dict(mlp=80, lenet=50, resnet18=8, gpt2=20)
 
@@ -48,7 +50,7 @@ class Bench:
         return result.stdout
 
     def flags(self, model):
-        loss = [] if model in LOSS_INSIDE else ["--loss", "cross_entropy", "--label", "label"]
+        loss = [] if model in common.LOSS_INSIDE else ["--loss", "cross_entropy", "--label", "label"]
         return [*loss, "--optimizer", "sgd", "--lr", "0.001", "--momentum", "0.9"]
 
     def run(self, model, ranks, program):

@@ -38,10 +38,8 @@ class Mean(Operator):
         return (sum(terms[1:], terms[0]) / len(terms),)
 
 
-class Resize(op_resize.Resize):
+class Resize(Operator, op_resize.Resize):
     """The package's own, whose default of `cubic_coeff_a` is a number in float32, and so are then its cubic weights."""
-
-    op_domain = ""
 
     def _run(self, *inputs, cubic_coeff_a=None, **attributes):
         return super()._run(*inputs, cubic_coeff_a=float(cubic_coeff_a), **attributes)
@@ -220,4 +218,4 @@ class DeformConv(Operator):
         return (y if bias is None else y + bias.reshape(1, -1, 1, 1),)
 
 
-ALL = [*Operator.__subclasses__(), Resize]
+ALL = Operator.__subclasses__()

@@ -204,7 +204,7 @@ def words_of(text):
     # Most words are nowhere in a text: each is sought in the whole before it is sought line by line.
     whole = " ".join([*lines[:1], *starts])
     here = {word: right for word, right in OTHER_WORDS.items() if re.search(word, whole, re.IGNORECASE)}
-    for number, (line, following) in enumerate(zip(lines, starts), 1) if here else ():
+    for number, (line, following) in enumerate(zip(lines, starts), 1):
         for word, right in here.items():
             match = re.search(word, f"{line} {following}", re.IGNORECASE)
             if match and match.start() < len(line):

@@ -6,6 +6,7 @@ import time
 
 SECONDS = dict(mlp=2.5, lenet=3.5, resnet18=9, gpt2=5, lstm=6)  # time budget of a measurement
 MIN_STEPS = dict(mlp=10, lenet=6, resnet18=3, gpt2=5, lstm=5)
+LOSS_INSIDE = ("gpt2", "gpt2_small", "lstm")  # exported with their loss, so that divisi compile needs no --loss
 WARM = 2  # first steps that do not count
 
 

@@ -21,7 +21,6 @@ OPTIMIZERS = {
     "adam": ["--optimizer", "adam", "--lr", "0.0001"],
 }
 STEPS = dict(mlp=100, lenet=30, resnet18=8, gpt2=16, lstm=10)
-LOSS_INSIDE = ("gpt2", "lstm")
 
 
 def call(command, log):
@@ -58,7 +57,7 @@ def main():
         work = pathlib.Path(work)
         program, log, output = work / "program", work / "run.jsonl", work / "output"
         command = [divisi, "compile", exports / f"{name}.onnx", "-o", program, *OPTIMIZERS[optimizer], *extra]
-        if name not in LOSS_INSIDE:
+        if name not in common.LOSS_INSIDE:
             command += ["--loss", "cross_entropy", "--label", "label"]
         compile_s, compile_mb = call(command, output)
         run = [program, "--data", f"x={exports / name / 'x.npy'}", "--data", f"label={exports / name / 'label.npy'}"]
