@@ -14,6 +14,9 @@ int64_t residentBytes() {
 
 // Of more memory than any machine has, as the twin of an accelerator's arena on a small host.
 TEST(Arena, TwinTakesOnlyWhatIsUsed) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer takes most of the addresses";
+#endif
   constexpr uint64_t bytes = uint64_t(16) << 40;
   int64_t before = residentBytes();
   Result<Arena> twin = Arena::create(bytes, /*twin=*/true);
