@@ -6,6 +6,7 @@
 #include "runtime/main/RunProgram.h"
 
 #include <algorithm>
+#include <string_view>
 
 using namespace divisi::runtime;
 
@@ -45,6 +46,11 @@ Status checkAlone(const std::optional<Rendezvous> &where) {
                               "start it alone"));
 }
 
+/// Whether the arguments ask for a description of the program and not for a run.
+bool describes(int argc, const char *const *argv) {
+  return std::any_of(argv, argv + argc, [](std::string_view word) { return word == "--info" || word.starts_with("--describe"); });
+}
+
 Result<std::unique_ptr<Transport>> joinByMpi(const std::vector<int64_t> &numbers) {
   if (!divisi_transport_create)
     return failure("this program is for ", devicesText(numbers),
@@ -77,7 +83,9 @@ Result<Joined> divisi::runtime::joinRanks(const DivisiProgram &first, int argc, 
     return where.status();
   Joined joined{&first};
   const bool several = numbers->size() > 1;
-  if (!*where && (several ? Rendezvous::isOverMpi() : numbers->front() > 1)) {
+  // MPI takes some tenths of a second to start, which a description of the program can do without.
+  const bool mayMeet = numbers->front() > 1 && !describes(argc, argv);
+  if (!*where && (Rendezvous::isOverMpi() ? several || numbers->front() > 1 : !several && mayMeet)) {
     Result<std::unique_ptr<Transport>> ranks = joinByMpi(*numbers);
     if (!ranks.ok())
       return ranks.status();

@@ -294,13 +294,13 @@ def ends_with_the_launcher(o, work):
 
 def one_program_for_each_number(o, work):
     losses = {}
-    for ranks in (1, 2, 3, 4):
-        command = words(o.program, work / f"ck{ranks}", "--log", str(work / f"log{ranks}"), steps=12)
-        launcher = [o.divisi, "run", "--devices", str(ranks)]
-        subprocess.run([*launcher, *command], check=True, capture_output=True)
-        losses[ranks] = [row["loss"] for row in rows(work / f"log{ranks}")]
-        assert len(losses[ranks]) == 12
-        off = max(abs(a - b) for a, b in zip(losses[ranks], losses[1]))
+    for ranks, launcher in (1, "local"), (2, "local"), (3, "local"), (4, "local"), (2, "mpirun"), (4, "mpirun"):
+        log = work / f"log-{launcher}{ranks}"
+        command = words(o.program, work / f"ck-{launcher}{ranks}", "--log", str(log), steps=12)
+        subprocess.run([o.divisi, "run", "--launcher", launcher, "--devices", str(ranks), *command], check=True, capture_output=True)
+        found = losses.setdefault(ranks, [row["loss"] for row in rows(log)])
+        assert len(found) == 12 and found == [row["loss"] for row in rows(log)], f"{ranks} ranks: other losses by {launcher}"
+        off = max(abs(a - b) for a, b in zip(found, losses[1]))
         assert off < 1e-5, f"{ranks} ranks: losses are up to {off} away from those of one"
     done = subprocess.run([o.divisi, "run", "--devices", "5", str(o.program), *data()], capture_output=True, text=True)
     assert done.returncode == 2 and "is for 1, 2, 3 or 4 devices, not for 5" in done.stderr, done
@@ -315,7 +315,7 @@ def one_program_for_each_number(o, work):
     assert done.returncode == 2 and "DIVISI_LISTENER is not the descriptor of a socket" in done.stderr, done
     done = subprocess.run([o.divisi, "run", "--min-devices", "4", *words(two, work / "ck")], capture_output=True, text=True)
     assert done.returncode == 2 and "is for 2 or 3 devices, of which --min-devices and --max-devices leave none" in done.stderr, done
-    return "alone and by mpirun, with the losses of one device; other numbers are refused"
+    return "alone, over TCP and by mpirun, with the losses of one device; other numbers are refused"
 
 
 def main():

@@ -11,6 +11,7 @@
   ends the job, with a checkpoint
 - and with replicas that are kept in step in other ways (--sync), of which a server of a pipeline's stage is killed
 - `divisi run` gives all ranks one secret, a new one each time, unless one is given
+- faults over MPI, too: whatever is lost above, by --launcher mpirun
 - mpirun's files are in a folder of that run only, which is removed after it
 - an mpirun that hangs when its ranks are gone is ended, as a lost rank
 
@@ -56,6 +57,7 @@ def compile(divisi, program, *flags):
 
 
 def words(divisi, devices, program, *flags, before=()):
+    """A command; `before`: flags of divisi run."""
     data = [w for n in ("x", "label") for w in ("--data", f"{n}={MODEL / 'data' / n}.npy")]
     launcher = [divisi, "run", "--devices", str(devices), *before] if devices > 1 else []
     return [*launcher, str(program), *data, "--seed", "3", "--quiet", *flags]
@@ -122,10 +124,10 @@ def kill_one(process, program, log, after, devices=2, with_signal=signal.SIGKILL
     return time.monotonic()
 
 
-def lost_rank(divisi, work):
+def lost_rank(divisi, work, before=()):
     compile(divisi, work / "p", "--devices", "2", "--strategy", "data")
     log = work / "log.jsonl"
-    process = subprocess.Popen(words(divisi, 2, work / "p", "--steps", "1000000", "--log", str(log)),
+    process = subprocess.Popen(words(divisi, 2, work / "p", "--steps", "1000000", "--log", str(log), before=before),
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     start = kill_one(process, work / "p", log, 100)
     said, _ = process.communicate(timeout=60)
@@ -137,13 +139,13 @@ def lost_rank(divisi, work):
     return f"ended after {seconds:.1f} s: {lines[0]}"
 
 
-def restarts(divisi, work, steps=4000, plan=("--mesh", "data=2"), devices=2):
+def restarts(divisi, work, steps=4000, plan=("--mesh", "data=2"), devices=2, before=()):
     compile(divisi, work / "p", *plan)
     whole, log = work / "whole.jsonl", work / "log.jsonl"
     checkpoint = ["--steps", str(steps), "--every", "50", "--checkpoint"]
     subprocess.run(words(divisi, devices, work / "p", *checkpoint, str(work / "a"), "--log", str(whole)), check=True)
     process = subprocess.Popen(words(divisi, devices, work / "p", *checkpoint, str(work / "b"), "--log", str(log),
-                                     before=("--restarts", "2")), stderr=subprocess.PIPE, text=True)
+                                     before=("--restarts", "2", *before)), stderr=subprocess.PIPE, text=True)
     kill_one(process, work / "p", log, 200, devices)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 0, f"exit code {process.returncode}: {said}"
@@ -154,10 +156,10 @@ def restarts(divisi, work, steps=4000, plan=("--mesh", "data=2"), devices=2):
     return f"{steps} losses the same"
 
 
-def told_to_stop(divisi, work):
+def told_to_stop(divisi, work, before=()):
     compile(divisi, work / "p", "--mesh", "data=2")
     log = work / "log.jsonl"
-    process = subprocess.Popen(words(divisi, 2, work / "p", "--steps", "1000", "--checkpoint", str(work / "c"), "--log", str(log), before=("--restarts", "2")),
+    process = subprocess.Popen(words(divisi, 2, work / "p", "--steps", "1000", "--checkpoint", str(work / "c"), "--log", str(log), before=("--restarts", "2", *before)),
                                stderr=subprocess.PIPE, text=True, env={**os.environ, "DIVISI_DELAYS": "0=1200"})  # longer than a rank waits that a launcher ends
     kill_one(process, work / "p", log, 2, with_signal=signal.SIGTERM)
     _, said = process.communicate(timeout=60)
@@ -178,8 +180,18 @@ def restarts_of_replicas(divisi, work):
     return f"losses are the same with --sync {', '.join(ways)} and servers of a pipeline"
 
 
+def over_mpi(divisi, work):
+    texts = []
+    for case in (lost_rank, restarts, told_to_stop):
+        folder = work / case.__name__
+        folder.mkdir()
+        fewer = {"steps": 1000} if case is restarts else {}
+        texts.append(case(divisi, folder, before=("--launcher", "mpirun"), **fewer))
+    return "; ".join(texts)
+
+
 def apart(divisi, work):
-    listed = subprocess.run([divisi, "run", "--devices", "2", shutil.which("ls"), str(work)], check=True, text=True,
+    listed = subprocess.run([divisi, "run", "--launcher", "mpirun", "--devices", "2", shutil.which("ls"), str(work)], check=True, text=True,
                             capture_output=True, env={**os.environ, "TMPDIR": str(work)}).stdout.split()
     assert len(set(listed)) == 1 and listed[0].startswith("divisi-run-"), f"while it ran there were {listed}"
     assert not list(work.iterdir()), f"left behind: {list(work.iterdir())}"
@@ -187,11 +199,11 @@ def apart(divisi, work):
 
 
 def secret(divisi, work):
-    def given(env):
+    def given(env, launcher="local"):
         script = "import json, os; json.dump([os.environ.get(n) for n in ('DIVISI_SECRET', 'DIVISI_SECRET_FILE')], open(str(os.getpid()), 'w'))"
         with tempfile.TemporaryDirectory(dir=work) as folder:  # mpirun may lose output of processes without MPI
-            subprocess.run([divisi, "run", "--devices", "2", sys.executable, "-c", script], check=True, capture_output=True,
-                           env=env, cwd=folder)
+            subprocess.run([divisi, "run", "--launcher", launcher, "--devices", "2", sys.executable, "-c", script], check=True,
+                           capture_output=True, env=env, cwd=folder)
             found = [json.loads(path.read_text()) for path in pathlib.Path(folder).iterdir()]
         assert len(found) == 2 and found[0] == found[1], f"the ranks have {found}"
         return found[0]
@@ -199,8 +211,10 @@ def secret(divisi, work):
     env = {k: v for k, v in os.environ.items() if k not in ("DIVISI_SECRET", "DIVISI_SECRET_FILE")}
     (first, none), (second, _) = given(env), given(env)
     assert len(first) == 64 and none is None and first != second, f"{first} and {second}"
-    assert given(env | {"DIVISI_SECRET": "a" * 20}) == ["a" * 20, None]
-    assert given(env | {"DIVISI_SECRET_FILE": "/x"}) == [None, "/x"]
+    for launcher in "local", "mpirun":
+        assert given(env | {"DIVISI_SECRET": "a" * 20}, launcher) == ["a" * 20, None]
+        assert given(env | {"DIVISI_SECRET_FILE": "/x"}, launcher) == [None, "/x"]
+    assert len(given(env, "mpirun")[0]) == 64
     return "64 digits, others each time"
 
 
@@ -209,7 +223,7 @@ def hanging_launcher(divisi, work):
     launcher.write_text("#!/bin/sh\nsleep 1 &\nwait\nexec sleep 1000\n")
     launcher.chmod(0o755)
     start = time.monotonic()
-    done = subprocess.run([divisi, "run", "--devices", "2", "/bin/true"], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([divisi, "run", "--launcher", "mpirun", "--devices", "2", "/bin/true"], capture_output=True, text=True, timeout=60,
                           env={**os.environ, "PATH": f"{work}:{os.environ['PATH']}"})
     seconds = time.monotonic() - start
     assert done.returncode == 137 and "launcher hangs" in done.stderr and "a rank was lost" in done.stderr, done
@@ -220,7 +234,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--divisi", required=True)
     o = p.parse_args()
-    every = (other_plans, zero_memory, lost_rank, restarts, told_to_stop, restarts_of_replicas, secret, apart, hanging_launcher)
+    every = (other_plans, zero_memory, lost_rank, restarts, told_to_stop, restarts_of_replicas, over_mpi, secret, apart, hanging_launcher)
     return cases.run(every, lambda case, work: case(o.divisi, work))
 
 

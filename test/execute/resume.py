@@ -28,13 +28,14 @@ CASES = {  # model, inputs, ranks, flags
     "mlp": ("mlp", ("x", "label"), 1, ["--optimizer", "adamw", "--lr", "1e-3"]),
     "lenet": ("lenet", ("image", "label"), 1, ["--optimizer", "sgd", "--lr", "1e-3", "--momentum", "0.9"]),
     "mlp on two ranks": ("mlp", ("x", "label"), 2, ["--optimizer", "adamw", "--devices", "2", "--strategy", "data", "--zero", "1"]),
+    "mlp on two ranks over MPI": ("mlp", ("x", "label"), 2, ["--optimizer", "adamw", "--devices", "2", "--strategy", "data", "--zero", "1"]),
 }
 
 
 def command(divisi, program, case, folder, log):
     model, inputs, ranks, _ = CASES[case]
     data = [w for n in inputs for w in ("--data", f"{n}={MODELS / model / 'data' / n}.npy")]
-    launcher = [divisi, "run", "--devices", str(ranks)] if ranks > 1 else []
+    launcher = [divisi, "run", "--launcher", "mpirun" if "MPI" in case else "local", "--devices", str(ranks)] if ranks > 1 else []
     return [*launcher, str(program), *data, "--steps", str(STEPS), "--seed", "3", "--log", str(log), "--threads", "1",
             "--checkpoint", str(folder), "--every", "7", "--resume"]
 

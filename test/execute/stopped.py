@@ -51,7 +51,7 @@ class Job:
         command = [str(program), *data, *weights, "--seed", "3", "--quiet", "--log", str(work / "log"), *flags]
         env = os.environ | {"OMP_NUM_THREADS": "1"}
         if over == "mpi":
-            starts = [([o.divisi, "run", "--devices", str(self.size), *command], env)]
+            starts = [([o.divisi, "run", "--launcher", "mpirun", "--devices", str(self.size), *command], env)]
         else:
             port = free_port()
             starts = [(command, env | variables(rank, self.size, port)) for rank in range(self.size)]

@@ -40,9 +40,10 @@ PROGRAMS = {
     "async-server": ["--mesh", "data=2", "--sync", "async-server"],
     "data": ["--mesh", "data=3"],
 }
-OVER_TCP, OVER_MPI = ["--min-devices", "2"], ["--devices", "3", "--restarts", "1"]
+FIXED = ["--devices", "3", "--restarts", "1"]
+OVER_TCP, OVER_MPI = ["--min-devices", "2"], [*FIXED, "--launcher", "mpirun"]
 CASES = [(program, when, rank, OVER_TCP) for program in ("all-reduce", "gossip", "async-server") for when in ("start", "end") for rank in (0, 1)]
-CASES += [("data", when, rank, OVER_MPI) for when in ("start", "end", "training") for rank in (0, 1)]
+CASES += [("data", when, rank, over) for over in (FIXED, OVER_MPI) for when in ("start", "end", "training") for rank in (0, 1)]
 
 
 def ranks_of(program):
@@ -105,7 +106,7 @@ def main():
         for program, flags in PROGRAMS.items():
             subprocess.run([options.divisi, "compile", MODEL / "model.onnx", "-o", folder / program, "--lr", "0.05", *flags], check=True, capture_output=True)
         for number, case in enumerate(CASES):
-            name = f"{case[0]} {case[1]}, rank {case[2]}, {'TCP' if case[3] is OVER_TCP else 'MPI'}"
+            name = f"{case[0]} {case[1]}, rank {case[2]}, {'MPI' if case[3] is OVER_MPI else 'TCP, restarted' if case[3] is FIXED else 'TCP'}"
             if options.only not in name:
                 continue
             work = folder / str(number)

@@ -52,7 +52,7 @@ def main():
     for number, (way, optimizers) in enumerate((way, optimizers) for way, optimizers in WAYS.items() if o.all or way not in CONTAINED):
         trained = cases if o.all else cases[number % 2::2]
         devices, extra = re.fullmatch(r"--devices (\d)(.*)", way).groups()
-        command = [sys.executable, str(HERE / "check.py"), "--divisi", o.divisi, "--devices", devices,
+        command = [sys.executable, str(HERE / "check.py"), "--divisi", o.divisi, "--devices", devices, "--launcher", ("local", "mpirun")[number % 2],
                    f"--compile-args={extra.strip()}", "--optimizers", BOTH if o.all else optimizers, "--cases", ",".join(case.name for case in trained)]
         done = subprocess.run(command, capture_output=True, text=True)
         for line in done.stdout.splitlines():

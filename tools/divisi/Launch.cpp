@@ -20,7 +20,6 @@ using namespace divisi::tools;
 namespace {
 volatile std::sig_atomic_t asked = 0; // the signal to forward
 volatile std::sig_atomic_t child = 0;
-bool isDirect = true; // the child is the program itself, without a launcher
 
 /// Forwards a signal. mpirun forwards SIGUSR1 and SIGUSR2 to the ranks, which treat them as SIGTERM and SIGINT. The
 /// second signal ends mpirun and all ranks immediately.
@@ -28,7 +27,7 @@ void passOn(int signal) {
   bool again = asked != 0;
   asked = signal;
   if (child > 0)
-    kill(child, isDirect || again ? signal : signal == SIGINT ? SIGUSR2 : SIGUSR1);
+    kill(child, again ? signal : signal == SIGINT ? SIGUSR2 : SIGUSR1);
 }
 
 /// Notices processes of mpirun that are stopped while ranks do not watch each other: when they have not met yet, and when they end.
@@ -108,7 +107,6 @@ int waitFor(pid_t launcher, bool isMpirun, double timeout) {
 
 // An mpirun that ends removes the default folder, which all runs share, perhaps just after another one has found it.
 Launch::Launch(const std::string &launcher, double timeout) : timeout(timeout) {
-  isDirect = launcher.empty();
   asked = 0;
   struct sigaction action = {};
   action.sa_handler = passOn;

@@ -15,8 +15,8 @@ struct Ending {
 /// Runs commands one after the other and forwards signals to them, while the object exists.
 class Launch {
 public:
-  /// `launcher`: mpirun or srun, which commands begin with; empty if they are programs themselves. `timeout`: seconds for which a process of
-  /// mpirun may be stopped (SIGSTOP) before it is killed.
+  /// `launcher`: mpirun or srun, which commands begin with. `timeout`: seconds for which a process of mpirun may be stopped (SIGSTOP) before
+  /// it is killed.
   Launch(const std::string &launcher, double timeout);
   ~Launch();
   Launch(const Launch &) = delete;

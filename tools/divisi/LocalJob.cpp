@@ -1,10 +1,11 @@
-#include "tools/divisi/Elastic.h"
+#include "tools/divisi/LocalJob.h"
 #include "compiler/Elastic.h"
 #include "divisi/suggest.h"
 #include "runtime/checkpoint/Checkpoint.h"
 #include "tools/divisi/LocalRanks.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iostream>
 #include <limits>
 
@@ -36,18 +37,19 @@ std::string continuation(const std::string &folder, int64_t ranks) {
   return from + " with " + std::to_string(ranks);
 }
 
-/// "rank 1 and rank 3".
-std::string lostText(const std::vector<RankEnd> &ends) {
+/// "rank 1 and rank 3 lost", "rank 1 lost (signal 9, Killed)".
+std::string lostText(const std::vector<RankEnd> &ends, int code) {
   bool any = std::count(ends.begin(), ends.end(), RankEnd::lost) > 0;
   std::vector<std::string> names;
   for (size_t i = 0; i < ends.size(); ++i)
     if (ends[i] == (any ? RankEnd::lost : RankEnd::killed))
       names.push_back("rank " + std::to_string(i));
-  return listed(names, "and");
+  const std::string text = listed(names, "and") + " lost";
+  return any && code > 128 ? text + " (signal " + std::to_string(code - 128) + ", " + strsignal(code - 128) + ")" : text;
 }
 } // namespace
 
-int divisi::tools::runElastic(const ElasticRequest &request, std::vector<std::string> words,
+int divisi::tools::runLocalJob(const ElasticRequest &request, std::vector<std::string> words,
                               const std::vector<int64_t> &sizes) {
   const int64_t least = request.least.value_or(1), most = request.most.value_or(std::numeric_limits<int64_t>::max());
   ElasticJob job(sizes, least, most);
@@ -60,10 +62,12 @@ int divisi::tools::runElastic(const ElasticRequest &request, std::vector<std::st
   const std::string folder = valueOf(words, "--checkpoint");
   std::cerr << "divisi run: " << job.size() << (job.size() == 1 ? " rank of " : " ranks of ") << words[0] << std::endl;
   LocalRanks ranks;
+  const bool isFixed = !request.isGiven();
+  const std::optional<int64_t> restarts = isFixed ? request.restarts.value_or(0) : request.restarts;
   for (int64_t losses = 0;;) {
     const auto sparing = request.spared.find(job.size());
-    const int64_t end = sparing == request.spared.end() ? 0 : sparing->second;
-    const LocalRanks::Spared spared{end, end > 0 ? least : 0, request.growAfter, request.restarts};
+    const int64_t end = isFixed || sparing == request.spared.end() ? 0 : sparing->second;
+    const LocalRanks::Spared spared{end, end > 0 ? least : 0, request.growAfter, restarts};
     auto outcome = ranks.run(words, job.size(), job.mayGrow() ? request.growAfter : std::nullopt, spared);
     const int64_t lost = compiler::lostRanks(outcome.ends);
     const bool grows = lost == 0 && outcome.wasStopped && outcome.code >= 128;
@@ -74,24 +78,30 @@ int divisi::tools::runElastic(const ElasticRequest &request, std::vector<std::st
       std::cerr << "divisi run: " << job.all() << " ranks again: ";
     } else {
       ++losses;
-      const bool startsAll = end > 0 && sizes.size() == 1; // there is no program for fewer
+      const bool startsAll = isFixed || (end > 0 && sizes.size() == 1); // there is no program for fewer
       if (!startsAll)
         job.lose(lost);
       std::string left = std::to_string(startsAll ? job.all() - lost : job.alive()) + " of " +
                          std::to_string(job.all()) + " ranks left";
-      bool over = request.restarts && losses > *request.restarts;
+      const std::string who = lostText(outcome.ends, outcome.code);
+      bool over = restarts && losses > *restarts;
       if (over || job.size() == 0) {
-        std::cerr << "error: " << lostText(outcome.ends) << " lost: " << left;
-        if (over)
+        std::cerr << "error: " << who << ": " << left;
+        if (over && isFixed && *restarts == 0)
+          std::cerr << "; --restarts K goes on from the last checkpoint";
+        else if (over)
           std::cerr << ", but no restarts";
         else
           std::cerr << ", too few for --min-devices " << least << " of a program for " << listed(sizes) << " devices";
         std::cerr << std::endl;
         return outcome.code;
       }
-      std::cerr << "divisi run: " << lostText(outcome.ends) << " lost; " << left << ": ";
+      std::cerr << "divisi run: " << who << "; " << left << ": ";
     }
-    std::cerr << continuation(folder, job.size()) << std::endl;
+    std::cerr << continuation(folder, job.size());
+    if (restarts && !grows)
+      std::cerr << " (restart " << losses << " of " << *restarts << ")";
+    std::cerr << std::endl;
     if (std::find(words.begin(), words.end(), "--resume") == words.end())
       words.push_back("--resume");
   }

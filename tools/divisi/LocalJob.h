@@ -1,6 +1,6 @@
-//===- Elastic.h - jobs whose number of ranks changes -----------*- C++ -*-===//
-#ifndef DIVISI_TOOLS_DIVISI_ELASTIC_H
-#define DIVISI_TOOLS_DIVISI_ELASTIC_H
+//===- LocalJob.h - jobs of this host ----------------------------*- C++ -*-===//
+#ifndef DIVISI_TOOLS_DIVISI_LOCALJOB_H
+#define DIVISI_TOOLS_DIVISI_LOCALJOB_H
 
 #include <cstdint>
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace divisi::tools {
 
-/// What `divisi run --min-devices` and the flags beside it ask for.
+/// What `divisi run` is asked for by --min-devices and the flags beside it, and by --restarts.
 struct ElasticRequest {
   std::optional<int64_t> least, most, growAfter; // ranks, ranks, seconds
   std::optional<int64_t> restarts;               // after which it does not go on; nothing: as long as enough are left
@@ -20,10 +20,11 @@ struct ElasticRequest {
   bool isGiven() const { return least || most || growAfter; }
 };
 
-/// Runs a program, which has its arguments behind it, that is for each of the `sizes`, ascending. Returns the exit
-/// code.
-int runElastic(const ElasticRequest &request, std::vector<std::string> words, const std::vector<int64_t> &sizes);
+/// Runs a program, which has its arguments behind it, that is for each of the `sizes`, ascending, on this host. If the
+/// request has no bounds, there is one size, and all ranks are started again when one is lost, without --restarts never.
+/// Returns the exit code.
+int runLocalJob(const ElasticRequest &request, std::vector<std::string> words, const std::vector<int64_t> &sizes);
 
 } // namespace divisi::tools
 
-#endif // DIVISI_TOOLS_DIVISI_ELASTIC_H
+#endif // DIVISI_TOOLS_DIVISI_LOCALJOB_H

@@ -8,6 +8,7 @@
 #include "runtime/core/MappedFile.h"
 #include "runtime/main/ExitCodes.h"
 #include "tools/divisi/Launch.h"
+#include "tools/divisi/LocalJob.h"
 #include "tools/divisi/Processes.h"
 #include "tools/divisi/RunFlags.h"
 
@@ -99,6 +100,41 @@ Words launcherWords(const RunRequest &request, std::string &note) {
   return words;
 }
 
+/// Starts the processes by mpirun or srun, again when one is lost, as often as --restarts says.
+int runByLauncher(const RunRequest &request) {
+  if (find(request.launcher).empty()) {
+    std::cerr << "error: there is no '" << request.launcher << "': install the package "
+              << (request.launcher == "srun" ? "slurm-client" : "openmpi-bin") << std::endl;
+    return 1;
+  }
+  const int64_t restarts = request.restarts.value_or(0);
+  std::string note;
+  Words words = launcherWords(request, note);
+  std::cerr << "divisi run: " << note << request.program[0] << " ..." << std::endl;
+  words.insert(words.end(), request.program.begin(), request.program.end());
+  Launch launch(request.launcher, timeoutOf(request.program));
+  if (restarts > 0)
+    setenv(runtime::tellsFailures, "1", 1);
+  Ending ending = launch.execute(words);
+  for (int restart = 1; ending.lost || ending.silent; ++restart) {
+    if (ending.silent)
+      std::cerr << "error: a rank was lost: it was silent";
+    else
+      std::cerr << "error: a rank was lost: signal " << ending.code - 128 << " (" << strsignal(ending.code - 128) << ") ended it";
+    if (restart > restarts) {
+      std::cerr << (restarts > 0 ? "; no restarts are left" : "; --restarts K goes on from the last checkpoint")
+                << std::endl;
+      break;
+    }
+    std::cerr << "; restart " << restart << " of " << restarts << " with --resume" << std::endl;
+    if (!has(words, "--resume"))
+      words.push_back("--resume");
+    ending = launch.execute(words);
+  }
+  if (ending.code == 1 && request.launcher == "mpirun")
+    std::cerr << "divisi run: exit code 1; if the program has not said why, mpirun does without --quiet" << std::endl;
+  return ending.code;
+}
 } // namespace
 
 void tools::addRun(CLI::App &app) {
@@ -128,7 +164,7 @@ int tools::runMain(int argc, const char *const *argv) {
     if (std::string problem = makeSecret(); !problem.empty())
       return usage(problem);
     request.elastic.restarts = request.restarts;
-    return runElastic(request.elastic, request.program, compiled);
+    return runLocalJob(request.elastic, request.program, compiled);
   }
   if (request.devices == 0 && compiled.empty())
     return usage("--devices is missing, and '" + program + "' is no program that divisi compile has written");
@@ -142,49 +178,19 @@ int tools::runMain(int argc, const char *const *argv) {
               << " (divisi compile --devices " << request.devices << " --strategy data makes one for all)" << std::endl;
     request.devices = 1;
   }
-  Words words;
-  const bool direct = request.devices == 1;
-  if (!direct) {
-    if (find(request.launcher).empty()) {
-      std::cerr << "error: there is no '" << request.launcher << "': install the package "
-                << (request.launcher == "srun" ? "slurm-client" : "openmpi-bin") << std::endl;
-      return 1;
-    }
-    if (std::string problem = makeSecret(); !problem.empty()) {
-      std::cerr << "error: " << problem << std::endl;
-      return 1;
-    }
-    std::string note;
-    words = launcherWords(request, note);
-    std::cerr << "divisi run: " << note << program << " ..." << std::endl;
-  }
-  words.insert(words.end(), request.program.begin(), request.program.end());
-  const int64_t restarts = request.restarts.value_or(0);
-  if (direct && restarts == 0) {
-    replaceBy(words);
-    std::cerr << "error: cannot start '" << words[0] << "': " << std::strerror(errno) << std::endl;
+  if (request.devices == 1 && request.restarts.value_or(0) == 0) {
+    replaceBy(request.program);
+    std::cerr << "error: cannot start '" << program << "': " << std::strerror(errno) << std::endl;
     return 1;
   }
-  Launch launch(direct ? "" : request.launcher, timeoutOf(request.program));
-  if (!direct && restarts > 0)
-    setenv(runtime::tellsFailures, "1", 1);
-  Ending ending = launch.execute(words);
-  for (int restart = 1; ending.lost || ending.silent; ++restart) {
-    if (ending.silent)
-      std::cerr << "error: a rank was lost: it was silent";
-    else
-      std::cerr << "error: a rank was lost: signal " << ending.code - 128 << " (" << strsignal(ending.code - 128) << ") ended it";
-    if (restart > restarts) {
-      std::cerr << (restarts > 0 ? "; no restarts are left" : "; --restarts K goes on from the last checkpoint")
-                << std::endl;
-      break;
-    }
-    std::cerr << "; restart " << restart << " of " << restarts << " with --resume" << std::endl;
-    if (!has(words, "--resume"))
-      words.push_back("--resume");
-    ending = launch.execute(words);
+  if (std::string problem = makeSecret(); !problem.empty()) {
+    std::cerr << "error: " << problem << std::endl;
+    return 1;
   }
-  if (ending.code == 1 && request.launcher == "mpirun" && !direct)
-    std::cerr << "divisi run: exit code 1; if the program has not said why, mpirun does without --quiet" << std::endl;
-  return ending.code;
+  if (request.devices > 1 && request.launcher != "local")
+    return runByLauncher(request);
+  if (runtime::Rendezvous::isOverMpi())
+    return usage("divisi run starts all processes itself: start it without mpirun or srun, or start '" + program + "' by them");
+  request.elastic.restarts = request.restarts;
+  return runLocalJob(request.elastic, request.program, {request.devices});
 }

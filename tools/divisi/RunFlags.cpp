@@ -5,7 +5,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
+#include <iterator>
+#include <set>
+#include <sstream>
 
 using namespace divisi;
 using namespace divisi::tools;
@@ -29,6 +33,22 @@ double tools::timeoutOf(const std::vector<std::string> &words) {
   }
   return seconds;
 }
+
+namespace {
+/// Whether a batch system has given this process several hosts, which mpirun finds by itself.
+bool hasSeveralHosts() {
+  const char *slurm = std::getenv("SLURM_JOB_NUM_NODES");
+  if (slurm)
+    return std::atoll(slurm) > 1;
+  const char *listed = std::getenv("PBS_NODEFILE"), *named = std::getenv("LSB_HOSTS");
+  std::set<std::string> hosts;
+  std::ifstream file(listed ? listed : "");
+  std::istringstream names(named ? named : "");
+  for (std::istream *in : {static_cast<std::istream *>(&file), static_cast<std::istream *>(&names)})
+    hosts.insert(std::istream_iterator<std::string>(*in), {});
+  return hosts.size() > 1;
+}
+} // namespace
 
 void tools::declareRun(CLI::App &app, RunRequest &request) {
   app.footer(
@@ -58,9 +78,10 @@ void tools::declareRun(CLI::App &app, RunRequest &request) {
                  "or another "
                  "worker joins in place of a lost one (default: it does not)")
       ->check(CLI::Range(1, 100000000));
-  app.add_option("--launcher", request.launcher, "what starts the processes")
-      ->check(CLI::IsMember({"mpirun", "srun"}))
-      ->capture_default_str();
+  app.add_option("--launcher", request.launcher,
+                 "what starts the processes: local (divisi run itself, on this host), mpirun or srun (default: local, "
+                 "or mpirun in a job of several hosts of Slurm, PBS or LSF)")
+      ->check(CLI::IsMember({"local", "mpirun", "srun"}));
   app.add_option("program", request.program, "the program and its own arguments")->type_name("PROGRAM [ARGUMENTS...]");
   app.prefix_command();
 }
@@ -85,6 +106,8 @@ std::optional<int> tools::parseRun(int argc, const char *const *argv, RunRequest
     bool separated = first > 1 && std::string(argv[first - 1]) == "--";
     app.parse(first - (separated ? 1 : 0), argv);
     request.launcherGiven = app.count("--launcher") > 0;
+    if (!request.launcherGiven)
+      request.launcher = hasSeveralHosts() ? "mpirun" : "local";
   } catch (const CLI::CallForHelp &) {
     std::cout << app.help();
     return 0;
@@ -103,10 +126,11 @@ std::optional<int> tools::parseRun(int argc, const char *const *argv, RunRequest
 }
 
 std::string tools::whyNotElastic(const RunRequest &request, const std::vector<int64_t> &compiled) {
-  if (request.launcherGiven || runtime::Rendezvous::isOverMpi())
+  const bool byAnother = request.launcherGiven && request.launcher != "local";
+  if (byAnother || runtime::Rendezvous::isOverMpi())
     return "--min-devices, --max-devices and --grow-after are for processes that divisi run starts itself, on this "
            "host: " +
-           std::string(request.launcherGiven ? "leave out --launcher" : "start it without mpirun or srun") +
+           std::string(byAnother ? "leave out --launcher" : "start it without mpirun or srun") +
            ", whose jobs end when they lose a rank";
   if (request.devices != 0)
     return "--devices is a fixed number: leave it out, or --min-devices, --max-devices and --grow-after";

@@ -1,5 +1,5 @@
 #pragma once
-#include "tools/divisi/Elastic.h"
+#include "tools/divisi/LocalJob.h"
 
 #include <CLI/CLI.hpp>
 #include <optional>
@@ -12,7 +12,7 @@ namespace divisi::tools {
 struct RunRequest {
   int devices = 0; // 0: as many as the program is for
   std::optional<int64_t> restarts;
-  std::string launcher = "mpirun";
+  std::string launcher; // local, mpirun or srun; parseRun() chooses one if no flag does
   bool launcherGiven = false;
   ElasticRequest elastic;
   std::vector<std::string> program; // with its arguments

@@ -2,10 +2,8 @@
 #include "runtime/core/Cores.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <sys/socket.h>
 #include <thread>
 
 using namespace divisi::runtime;
@@ -42,7 +40,7 @@ struct TcpTransport::Ticket final : Message {
   Started message;
 };
 
-TcpTransport::TcpTransport(const Rendezvous &where, Connections connections, Secret known)
+TcpTransport::TcpTransport(const Rendezvous &where, Connections connections, std::vector<Link> links, Secret known)
     : Transport(where.rank, where.size), peers(static_cast<size_t>(where.size)),
       share(std::max(1, coresAllowed() / std::max(1, connections.onHost))), local_(connections.local),
       hosts_(std::move(connections.hosts)), where(where), secret(std::move(known)) {
@@ -54,7 +52,7 @@ TcpTransport::TcpTransport(const Rendezvous &where, Connections connections, Sec
     return;
   }
   for (size_t i = 0; i < peers.size(); ++i)
-    peers[i].socket = std::move(connections.peers[i]);
+    peers[i].link = std::move(links[i]);
   if (where.rank == 0 && connections.listener)
     door.emplace(this->where, secret, std::move(connections.listener));
 }
@@ -76,7 +74,7 @@ void TcpTransport::terminate(int) {
   for (int rank = 0; rank < size(); ++rank) {
     Peer &to = peer(rank);
     // Nothing can be inserted into a message. The other rank notices the end of the connection.
-    if (!to.socket || (!to.outgoing.empty() && to.outgoing.front().sent > 0))
+    if (!to.link || (!to.outgoing.empty() && to.outgoing.front().sent > 0))
       continue;
     to.outgoing.clear();
     post(rank, farewell, why.data(), why.size());
@@ -198,7 +196,7 @@ Status TcpTransport::lookAround() {
 void TcpTransport::progress() {
   for (int rank = 0; rank < size(); ++rank)
     try {
-      if (Peer &with = peer(rank); with.socket) {
+      if (Peer &with = peer(rank); with.link) {
         write(rank, with);
         read(rank, with);
       }
@@ -219,8 +217,8 @@ void TcpTransport::write(int rank, Peer &to) {
                              : next.message->data + (next.sent - sizeof(Header));
     size_t left = (heads ? sizeof(Header) : sizeof(Header) + next.message->bytes) - next.sent;
     if (left > 0) {
-      ssize_t done = ::send(to.socket.get(), from, left, MSG_NOSIGNAL | MSG_DONTWAIT | (heads ? MSG_MORE : 0));
-      if (done < 0 && (errno == EAGAIN || errno == EINTR))
+      const ssize_t done = to.link.send(from, left, heads);
+      if (done == 0)
         return;
       if (done < 0) {
         read(rank, to); // the rank may have sent the reason
@@ -249,10 +247,10 @@ void TcpTransport::read(int rank, Peer &from) {
     char *to = heads ? reinterpret_cast<char *>(&from.header) : (from.target ? from.target->data : from.kept.data());
     if (!heads && from.target && !to)
       return lost(rank, from); // canceled, after a failure
-    ssize_t done = ::recv(from.socket.get(), to + at, left, MSG_DONTWAIT);
-    if (done < 0 && (errno == EAGAIN || errno == EINTR))
+    const ssize_t done = from.link.receive(to + at, left);
+    if (done == 0)
       return;
-    if (done <= 0)
+    if (done < 0)
       return lost(rank, from);
     from.received += static_cast<size_t>(done);
     from.bytes += done;
@@ -327,7 +325,7 @@ void TcpTransport::forget(Peer &with) {
   with.kept.clear();
   with.received = 0;
   with.ended = with.gone = true;
-  with.socket = Socket();
+  with.link = Link();
 }
 
 void TcpTransport::spare(const std::vector<bool> &ranks) {
@@ -367,7 +365,7 @@ void TcpTransport::attach(int rank, Socket socket) {
   std::lock_guard lock(turns_);
   Peer fresh;
   fresh.spared = sparable[static_cast<size_t>(rank)];
-  fresh.socket = std::move(socket);
+  fresh.link = Link(std::move(socket));
   peer(rank) = std::move(fresh);
 }
 
@@ -424,5 +422,14 @@ Result<std::unique_ptr<Transport>> divisi::runtime::joinByTcp(const Rendezvous &
   Result<Connections> connections = connectRanks(where, *secret);
   if (!connections.ok())
     return connections.status();
-  return std::unique_ptr<Transport>(std::make_unique<TcpTransport>(where, std::move(*connections), std::move(*secret)));
+  std::vector<Link> links;
+  if (!connections->runs) {
+    const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(where.patience));
+    Result<std::vector<Link>> connected = connectLinks(std::move(connections->peers), where.rank, until);
+    if (!connected.ok())
+      return connected.status();
+    links = std::move(*connected);
+  }
+  return std::unique_ptr<Transport>(
+      std::make_unique<TcpTransport>(where, std::move(*connections), std::move(links), std::move(*secret)));
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/comm/Transport.h"
 #include "runtime/comm/tcp/LateRanks.h"
+#include "runtime/comm/tcp/Link.h"
 #include "runtime/comm/tcp/Rendezvous.h"
 
 #include <deque>
@@ -16,7 +17,8 @@ namespace divisi::runtime {
 /// requested are kept. Threads that wait or poll do the work, one at a time.
 class TcpTransport final : public Transport {
 public:
-  TcpTransport(const Rendezvous &where, Connections connections, Secret secret);
+  /// `links`: to all ranks; none if the job runs already.
+  TcpTransport(const Rendezvous &where, Connections connections, std::vector<Link> links, Secret secret);
   ~TcpTransport() override;
 
   int cores() const override { return share; }
@@ -71,7 +73,7 @@ private:
     size_t sent = 0; ///< bytes of header and message
   };
   struct Peer {
-    Socket socket;
+    Link link;
     bool ended = false;  ///< it sends nothing more
     bool spared = false; ///< its end is no failure
     bool gone = false;   ///< it was spared, and has ended

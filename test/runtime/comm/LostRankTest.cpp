@@ -15,12 +15,12 @@ struct FirstRank {
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     other = Socket(ends[1]);
     Connections connections;
-    connections.peers.resize(2);
-    connections.peers[1] = Socket(ends[0]);
     connections.hosts = {0, 0};
     Rendezvous where;
     where.size = 2;
-    transport.emplace(where, std::move(connections), Secret());
+    std::vector<Link> links(2);
+    links[1] = Link(Socket(ends[0]));
+    transport.emplace(where, std::move(connections), std::move(links), Secret());
     communicator.emplace(*transport, Mesh({{"data", 2}}));
     communicator->outlive({false, true});
   }
