@@ -4,9 +4,9 @@
 
 using namespace divisi::compiler;
 
-int64_t divisi::compiler::lostRanks(const std::vector<RankEnd> &ends) {
+int64_t divisi::compiler::lostRanks(const std::vector<RankEnd> &ends, bool countFailures) {
   auto count = [&](RankEnd end) { return std::count(ends.begin(), ends.end(), end); };
-  int64_t lost = count(RankEnd::lost);
+  int64_t lost = count(RankEnd::lost) + (countFailures ? count(RankEnd::failedAlone) : 0);
   return lost > 0 || count(RankEnd::gaveUp) == 0 ? lost : count(RankEnd::killed);
 }
 

@@ -9,14 +9,15 @@ enum class RankEnd {
   finished,
   stopped, // because it was told to
   failed,  // with an error that all ranks have, or because another rank was lost
-  lost,    // by a signal that nobody sent to stop it, or with a failure of its own
+  lost,    // by a signal that nobody sent to stop it
+  failedAlone, // with an error that only this one has: no memory, a full disk
   gaveUp,  // because another rank was silent
   killed,  // by the launcher: the others had failed, and it had not ended
 };
 
-/// The number of ranks that were lost: those that say so, or if others gave up, those that had not ended. 0: the job
-/// has ended as a whole.
-int64_t lostRanks(const std::vector<RankEnd> &ends);
+/// The number of ranks that were lost, or if others gave up, of those that had not ended. 0: the job has ended as a whole.
+/// `countFailures`: those that have failed alone count, too, because the job goes on without them.
+int64_t lostRanks(const std::vector<RankEnd> &ends, bool countFailures);
 
 /// With how many ranks a job goes on that has a program for each of several numbers of them.
 class ElasticJob {

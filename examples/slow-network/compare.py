@@ -43,7 +43,7 @@ def train(program, devices, log, epochs):
     ranks = []
     for rank in range(devices):
         where = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": devices, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
-                 "OMP_NUM_THREADS": 1, "DIVISI_SECRET": "of-this-example-alone"}
+                 "OMP_NUM_THREADS": 1, "DIVISI_SECRET": "of-this-example-alone", "DIVISI_SHARED_MEMORY": 0}
         ranks.append(subprocess.Popen([program, *files, "--epochs", str(epochs), "--seed", "1", "--quiet", "--log", log],
                                       env={**os.environ, **{k: str(v) for k, v in where.items()}}))
     codes = [rank.wait() for rank in ranks]

@@ -4,8 +4,8 @@
 
 namespace divisi::runtime {
 
-/// The variable that `divisi run --min-devices` sets, and `--restarts` over MPI, so that ranks that fail tell by their exit code whether the job
-/// can go on without some of them. Otherwise they end with 1, as do those that fail because another rank has.
+/// The variable that `divisi run` sets where it starts the ranks itself, and with `--restarts` over MPI, so that ranks that fail tell by their exit
+/// code whether the job can go on without some of them. Otherwise they end with 1, as do those that fail because another rank has.
 constexpr const char *tellsFailures = "DIVISI_TELL_FAILURES";
 constexpr int failedAlone = 3; ///< this rank has failed by itself: no memory, a GPU
 constexpr int gaveUp = 4;      ///< a rank was silent for as long as --timeout, or has not come

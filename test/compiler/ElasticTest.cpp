@@ -45,11 +45,14 @@ TEST(ElasticTest, BoundsAreKept) {
 
 TEST(ElasticTest, WhatCountsAsALoss) {
   using enum RankEnd;
-  EXPECT_EQ(lostRanks({finished, finished}), 0);
-  EXPECT_EQ(lostRanks({stopped, stopped}), 0);
-  EXPECT_EQ(lostRanks({failed, failed, killed}), 0) << "an error of the program, after which one rank was slow";
-  EXPECT_EQ(lostRanks({failed, lost, failed, killed}), 1) << "the others failed because of it";
-  EXPECT_EQ(lostRanks({lost, lost, gaveUp}), 2);
-  EXPECT_EQ(lostRanks({gaveUp, killed, gaveUp}), 1) << "a silent rank";
-  EXPECT_EQ(lostRanks({stopped, failed, killed}), 0);
+  EXPECT_EQ(lostRanks({finished, finished}, true), 0);
+  EXPECT_EQ(lostRanks({stopped, stopped}, true), 0);
+  EXPECT_EQ(lostRanks({failed, failed, killed}, true), 0) << "an error of the program, after which one rank was slow";
+  EXPECT_EQ(lostRanks({failed, lost, failed, killed}, true), 1) << "the others failed because of it";
+  EXPECT_EQ(lostRanks({lost, lost, gaveUp}, true), 2);
+  EXPECT_EQ(lostRanks({gaveUp, killed, gaveUp}, true), 1) << "a silent rank";
+  EXPECT_EQ(lostRanks({stopped, failed, killed}, true), 0);
+  EXPECT_EQ(lostRanks({failed, failedAlone, failed}, true), 1) << "the job can go on without it";
+  EXPECT_EQ(lostRanks({failed, failedAlone, failed}, false), 0) << "it would fail again";
+  EXPECT_EQ(lostRanks({lost, failedAlone, failed}, false), 1);
 }

@@ -89,6 +89,7 @@ class Proxy:
 def start(program, work, name, steps=300, timeout=TIMEOUT, **faults):
     """A job whose rank 1 reaches rank 0 through a proxy."""
     job = Job(program, work, name, steps=steps, timeout=timeout)
+    job.env["DIVISI_SHARED_MEMORY"] = "0"  # all bytes go through the proxy
     job.start(0)
     wait_for("listening rank 0", lambda: listening(job.ranks[0].pid))
     job.proxy = Proxy(job.port, **faults)

@@ -11,6 +11,7 @@
   ends the job, with a checkpoint
 - and with replicas that are kept in step in other ways (--sync), of which a server of a pipeline's stage is killed
 - `divisi run` gives all ranks one secret, a new one each time, unless one is given
+- scripts as ranks: they are waited for, and end with their processes
 - faults over MPI, too: whatever is lost above, by --launcher mpirun
 - mpirun's files are in a folder of that run only, which is removed after it
 - an mpirun that hangs when its ranks are gone is ended, as a lost rank
@@ -190,6 +191,32 @@ def over_mpi(divisi, work):
     return "; ".join(texts)
 
 
+def scripts(divisi, work):
+    def start(script):
+        return subprocess.Popen([divisi, "run", "--devices", "2", "bash", "-c", script], stderr=subprocess.PIPE, text=True, cwd=work)
+
+    late = start("test $RANK = 0 || { sleep 6; touch late; exit 7; }")
+    assert late.wait(30) == 7 and (work / "late").exists(), "a rank that ends later than the first one is not waited for"
+    name = work / "asleep"
+    name.symlink_to(shutil.which("sleep"))
+    process = start(f"{name} 60; touch over")
+    while sum(1 for p in pathlib.Path("/proc").glob("[0-9]*/cmdline") if str(name).encode() in p.read_bytes().split(b"\0")[0]) < 2:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    code = process.wait(30)
+    left = [p for p in pathlib.Path("/proc").glob("[0-9]*/cmdline") if str(name).encode() in p.read_bytes().split(b"\0")[0]]
+    assert code == 128 + signal.SIGTERM and not left, f"exit code {code}, {len(left)} processes are left"
+    return "a script's exit code, and its processes end with it"
+
+
+def fails_alone(divisi, work):
+    compile(divisi, work / "p", "--mesh", "data=2")
+    done = subprocess.run(words(divisi, 2, work / "p", "--steps", "3", "--checkpoint", str(work / "c"), "--log", "/dev/full", before=("--restarts", "3")),
+                          capture_output=True, text=True)
+    assert done.returncode == 1 and "No space left" in done.stderr and "restart" not in done.stderr, done
+    return "an error of one rank, which would come again, ends the job"
+
+
 def apart(divisi, work):
     listed = subprocess.run([divisi, "run", "--launcher", "mpirun", "--devices", "2", shutil.which("ls"), str(work)], check=True, text=True,
                             capture_output=True, env={**os.environ, "TMPDIR": str(work)}).stdout.split()
@@ -234,7 +261,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--divisi", required=True)
     o = p.parse_args()
-    every = (other_plans, zero_memory, lost_rank, restarts, told_to_stop, restarts_of_replicas, over_mpi, secret, apart, hanging_launcher)
+    every = (other_plans, zero_memory, lost_rank, restarts, told_to_stop, restarts_of_replicas, over_mpi, scripts, fails_alone, secret, apart, hanging_launcher)
     return cases.run(every, lambda case, work: case(o.divisi, work))
 
 

@@ -39,17 +39,18 @@ std::string continuation(const std::string &folder, int64_t ranks) {
 
 /// "rank 1 and rank 3 lost", "rank 1 lost (signal 9, Killed)".
 std::string lostText(const std::vector<RankEnd> &ends, int code) {
-  bool any = std::count(ends.begin(), ends.end(), RankEnd::lost) > 0;
+  auto isLost = [](RankEnd end) { return end == RankEnd::lost || end == RankEnd::failedAlone; };
+  const bool any = std::any_of(ends.begin(), ends.end(), isLost);
   std::vector<std::string> names;
   for (size_t i = 0; i < ends.size(); ++i)
-    if (ends[i] == (any ? RankEnd::lost : RankEnd::killed))
+    if (any ? isLost(ends[i]) : ends[i] == RankEnd::killed)
       names.push_back("rank " + std::to_string(i));
   const std::string text = listed(names, "and") + " lost";
   return any && code > 128 ? text + " (signal " + std::to_string(code - 128) + ", " + strsignal(code - 128) + ")" : text;
 }
 } // namespace
 
-int divisi::tools::runLocalJob(const ElasticRequest &request, std::vector<std::string> words,
+int divisi::tools::runLocalJob(const LocalJobRequest &request, std::vector<std::string> words,
                               const std::vector<int64_t> &sizes) {
   const int64_t least = request.least.value_or(1), most = request.most.value_or(std::numeric_limits<int64_t>::max());
   ElasticJob job(sizes, least, most);
@@ -62,14 +63,14 @@ int divisi::tools::runLocalJob(const ElasticRequest &request, std::vector<std::s
   const std::string folder = valueOf(words, "--checkpoint");
   std::cerr << "divisi run: " << job.size() << (job.size() == 1 ? " rank of " : " ranks of ") << words[0] << std::endl;
   LocalRanks ranks;
-  const bool isFixed = !request.isGiven();
+  const bool isFixed = !request.isElastic();
   const std::optional<int64_t> restarts = isFixed ? request.restarts.value_or(0) : request.restarts;
   for (int64_t losses = 0;;) {
     const auto sparing = request.spared.find(job.size());
     const int64_t end = isFixed || sparing == request.spared.end() ? 0 : sparing->second;
     const LocalRanks::Spared spared{end, end > 0 ? least : 0, request.growAfter, restarts};
     auto outcome = ranks.run(words, job.size(), job.mayGrow() ? request.growAfter : std::nullopt, spared);
-    const int64_t lost = compiler::lostRanks(outcome.ends);
+    const int64_t lost = compiler::lostRanks(outcome.ends, !isFixed);
     const bool grows = lost == 0 && outcome.wasStopped && outcome.code >= 128;
     if (outcome.wasAsked || (lost == 0 && !grows))
       return outcome.code;

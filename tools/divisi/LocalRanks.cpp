@@ -31,6 +31,9 @@ struct LocalRanks::Rank {
   int status = 0, stoppedLooks = 0;
   std::optional<Clock::time_point> again = {}; // when it is replaced
 
+  /// Sends a signal to it and to the processes that it has started, if it is a script.
+  void tell(int signal) const { kill(-pid, signal); }
+
   /// Whether it has been stopped for some seconds, of the looks that are taken five times a second.
   bool hasStopped(bool now) {
     stoppedLooks = now ? stoppedLooks + 1 : 0;
@@ -52,7 +55,7 @@ struct LocalRanks::Rank {
       return isStopSignal(meaningOf(WTERMSIG(status))) ? RankEnd::stopped : RankEnd::lost;
     int code = WEXITSTATUS(status);
     return code == 0                      ? RankEnd::finished
-           : code == runtime::failedAlone ? RankEnd::lost
+           : code == runtime::failedAlone ? RankEnd::failedAlone
            : code == runtime::gaveUp      ? RankEnd::gaveUp
            : code >= 128                  ? RankEnd::stopped
                                           : RankEnd::failed;
@@ -97,6 +100,8 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
         std::cerr << "error: cannot start '" << words[0] << "': " << std::strerror(errno) << std::endl;
       _exit(1);
     }
+    if (pid > 0)
+      setpgid(pid, pid); // as it does itself, perhaps later
     if (pid < 0)
       problem = std::string("cannot start a process: ") + std::strerror(errno);
     return pid;
@@ -113,7 +118,7 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
   auto tell = [&](int signal) {
     for (const Rank &rank : ranks)
       if (rank.lives)
-        kill(rank.pid, signal);
+        rank.tell(signal);
   };
   std::optional<Clock::time_point> until, stopAt, silentUntil; // silentUntil: a rank has ended in order
   if (stopAfter)
@@ -128,7 +133,7 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
   // Whether the others go on without a rank that has ended.
   auto spares = [&](size_t rank) {
     return rank > 0 && static_cast<int64_t>(rank) < spared.end && living() >= spared.least && !outcome.wasAsked &&
-           !until && ranks[0].lives && (ranks[rank].end() == RankEnd::lost || ranks[rank].isLeftBehind());
+           !until && ranks[0].lives && (compiler::lostRanks({ranks[rank].end()}, true) > 0 || ranks[rank].isLeftBehind());
   };
   while (anyLives()) {
     timespec pause = {0, 200'000'000};
@@ -164,19 +169,19 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
         problem.clear();
       }
     }
-    // When ranks end, all have computed everything; the first one may still write results.
+    // When ranks end, all have computed everything; others may still write results, or do what a script does after them.
     if (silentUntil && !until && Clock::now() >= *silentUntil)
       for (size_t number = 0; number < ranks.size(); ++number)
-        if (Rank &rank = ranks[number]; rank.lives && !rank.isMissed && (!ranks[0].lives ? ranks[0].endedInOrder() : rank.hasStopped(isStopped(rank.pid)))) {
+        if (Rank &rank = ranks[number]; rank.lives && !rank.isMissed && rank.hasStopped(isStopped(rank.pid))) {
           std::cerr << "divisi run: rank " << number << " is silent, the others have ended: it is ended" << std::endl;
           rank.isMissed = number > 0;
-          kill(rank.pid, SIGKILL);
+          rank.tell(SIGKILL);
         }
     if (until && Clock::now() >= *until)
       for (Rank &rank : ranks)
         if (rank.lives) {
           rank.killed = true;
-          kill(rank.pid, SIGKILL);
+          rank.tell(SIGKILL);
         }
     if (stopAt && !until && !outcome.wasAsked && !outcome.wasStopped && Clock::now() >= *stopAt) {
       outcome.wasStopped = true;
@@ -187,7 +192,7 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
     rank.isMissed = rank.isMissed && ranks[0].endedInOrder(); // else the others did not go on
     outcome.ends.push_back(rank.end());
   }
-  for (RankEnd first : {RankEnd::lost, RankEnd::failed, RankEnd::gaveUp, RankEnd::stopped, RankEnd::killed})
+  for (RankEnd first : {RankEnd::lost, RankEnd::failedAlone, RankEnd::failed, RankEnd::gaveUp, RankEnd::stopped, RankEnd::killed})
     for (const Rank &rank : ranks)
       if (outcome.code == 0 && rank.end() == first)
         outcome.code = rank.code();

@@ -2,7 +2,7 @@
 #include "tools/divisi/Run.h"
 #include "compiler/Elastic.h"
 #include "divisi/suggest.h"
-#include "runtime/comm/tcp/Rendezvous.h"
+#include "runtime/comm/tcp/Secret.h"
 #include "runtime/core/Cores.h"
 #include "runtime/core/Manifest.h"
 #include "runtime/core/MappedFile.h"
@@ -157,14 +157,14 @@ int tools::runMain(int argc, const char *const *argv) {
     std::string reason = std::strerror(errno);
     return usage("cannot run '" + program + "': " + reason + didYouMeanFile(program));
   }
-  const std::vector<int64_t> compiled = devicesOf(file, request.elastic.spared);
-  if (request.elastic.isGiven()) {
+  const std::vector<int64_t> compiled = devicesOf(file, request.job.spared);
+  if (request.job.isElastic()) {
     if (std::string wrong = whyNotElastic(request, compiled); !wrong.empty())
       return usage(wrong);
     if (std::string problem = makeSecret(); !problem.empty())
       return usage(problem);
-    request.elastic.restarts = request.restarts;
-    return runLocalJob(request.elastic, request.program, compiled);
+    request.job.restarts = request.restarts;
+    return runLocalJob(request.job, request.program, compiled);
   }
   if (request.devices == 0 && compiled.empty())
     return usage("--devices is missing, and '" + program + "' is no program that divisi compile has written");
@@ -189,8 +189,8 @@ int tools::runMain(int argc, const char *const *argv) {
   }
   if (request.devices > 1 && request.launcher != "local")
     return runByLauncher(request);
-  if (runtime::Rendezvous::isOverMpi())
+  if (isOneOfSeveral())
     return usage("divisi run starts all processes itself: start it without mpirun or srun, or start '" + program + "' by them");
-  request.elastic.restarts = request.restarts;
-  return runLocalJob(request.elastic, request.program, {request.devices});
+  request.job.restarts = request.restarts;
+  return runLocalJob(request.job, request.program, {request.devices});
 }

@@ -1,5 +1,4 @@
 #include "tools/divisi/RunFlags.h"
-#include "runtime/comm/tcp/Rendezvous.h"
 #include "runtime/main/FlagErrors.h"
 #include "runtime/main/Options.h"
 
@@ -35,20 +34,32 @@ double tools::timeoutOf(const std::vector<std::string> &words) {
 }
 
 namespace {
-/// Whether a batch system has given this process several hosts, which mpirun finds by itself.
+/// The number in a variable; 0 without one.
+int64_t numberIn(const char *variable) {
+  const char *text = std::getenv(variable);
+  return text ? std::atoll(text) : 0;
+}
+
+/// Whether Slurm, PBS, SGE or LSF has given this process several hosts, which mpirun finds by itself.
 bool hasSeveralHosts() {
-  const char *slurm = std::getenv("SLURM_JOB_NUM_NODES");
-  if (slurm)
-    return std::atoll(slurm) > 1;
-  const char *listed = std::getenv("PBS_NODEFILE"), *named = std::getenv("LSB_HOSTS");
   std::set<std::string> hosts;
-  std::ifstream file(listed ? listed : "");
-  std::istringstream names(named ? named : "");
-  for (std::istream *in : {static_cast<std::istream *>(&file), static_cast<std::istream *>(&names)})
-    hosts.insert(std::istream_iterator<std::string>(*in), {});
-  return hosts.size() > 1;
+  for (const char *variable : {"PBS_NODEFILE", "PE_HOSTFILE"}) { // each line begins with the name of a host
+    const char *name = std::getenv(variable);
+    std::ifstream file(name ? name : "");
+    for (std::string line; std::getline(file, line);)
+      hosts.insert(line.substr(0, line.find(' ')));
+  }
+  const char *names = std::getenv("LSB_HOSTS");
+  std::istringstream list(names ? names : "");
+  hosts.insert(std::istream_iterator<std::string>(list), {});
+  return hosts.size() > 1 || numberIn("SLURM_JOB_NUM_NODES") > 1;
 }
 } // namespace
+
+bool tools::isOneOfSeveral() {
+  constexpr const char *sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+  return std::any_of(std::begin(sizes), std::end(sizes), [](const char *size) { return numberIn(size) > 1; });
+}
 
 void tools::declareRun(CLI::App &app, RunRequest &request) {
   app.footer(
@@ -66,21 +77,21 @@ void tools::declareRun(CLI::App &app, RunRequest &request) {
          "--min-devices without limit by default")
       ->check(CLI::Range(0, 1000000));
   app.add_option(
-         "--min-devices", request.elastic.least,
+         "--min-devices", request.job.least,
          "start the processes on this host, over TCP, and when ranks are lost go on from the last checkpoint "
          "with the most of the program's numbers of devices (divisi compile --devices 2,3,4) that are left, down "
          "to this one; with --sync async-server, local and gossip the others go on without workers that are lost")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--max-devices", request.elastic.most, "the same, with at most N processes")
+  app.add_option("--max-devices", request.job.most, "the same, with at most N processes")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--grow-after", request.elastic.growAfter,
+  app.add_option("--grow-after", request.job.growAfter,
                  "seconds with fewer processes after which the job stops with a checkpoint and goes on with all again, "
                  "or another "
                  "worker joins in place of a lost one (default: it does not)")
       ->check(CLI::Range(1, 100000000));
   app.add_option("--launcher", request.launcher,
                  "what starts the processes: local (divisi run itself, on this host), mpirun or srun (default: local, "
-                 "or mpirun in a job of several hosts of Slurm, PBS or LSF)")
+                 "or mpirun in a job of several hosts of Slurm, PBS, SGE or LSF)")
       ->check(CLI::IsMember({"local", "mpirun", "srun"}));
   app.add_option("program", request.program, "the program and its own arguments")->type_name("PROGRAM [ARGUMENTS...]");
   app.prefix_command();
@@ -127,16 +138,16 @@ std::optional<int> tools::parseRun(int argc, const char *const *argv, RunRequest
 
 std::string tools::whyNotElastic(const RunRequest &request, const std::vector<int64_t> &compiled) {
   const bool byAnother = request.launcherGiven && request.launcher != "local";
-  if (byAnother || runtime::Rendezvous::isOverMpi())
+  if (byAnother || isOneOfSeveral())
     return "--min-devices, --max-devices and --grow-after are for processes that divisi run starts itself, on this "
            "host: " +
            std::string(byAnother ? "leave out --launcher" : "start it without mpirun or srun") +
            ", whose jobs end when they lose a rank";
   if (request.devices != 0)
     return "--devices is a fixed number: leave it out, or --min-devices, --max-devices and --grow-after";
-  if (request.elastic.least && request.elastic.most && *request.elastic.least > *request.elastic.most)
-    return "--min-devices " + std::to_string(*request.elastic.least) + " is more than --max-devices " +
-           std::to_string(*request.elastic.most);
+  if (request.job.least && request.job.most && *request.job.least > *request.job.most)
+    return "--min-devices " + std::to_string(*request.job.least) + " is more than --max-devices " +
+           std::to_string(*request.job.most);
   if (!has(request.program, "--checkpoint"))
     return "--min-devices, --max-devices and --grow-after need the program's --checkpoint DIR to go on from";
   if (compiled.empty())

@@ -14,7 +14,7 @@ struct RunRequest {
   std::optional<int64_t> restarts;
   std::string launcher; // local, mpirun or srun; parseRun() chooses one if no flag does
   bool launcherGiven = false;
-  ElasticRequest elastic;
+  LocalJobRequest job;
   std::vector<std::string> program; // with its arguments
 };
 
@@ -22,6 +22,9 @@ struct RunRequest {
 bool has(const std::vector<std::string> &words, const std::string &flag);
 /// The program's --timeout in its words, or what it is without one.
 double timeoutOf(const std::vector<std::string> &words);
+
+/// Whether mpirun or srun has started this process as one of several.
+bool isOneOfSeveral();
 
 /// Adds the flags of `divisi run`.
 void declareRun(CLI::App &app, RunRequest &request);

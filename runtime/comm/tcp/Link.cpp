@@ -1,6 +1,8 @@
 #include "runtime/comm/tcp/Link.h"
 
 #include <cerrno>
+#include <cstdlib>
+#include <string_view>
 
 using namespace divisi::runtime;
 
@@ -10,6 +12,12 @@ bool isInside(const Socket &socket) {
   const Address here = Address::ofThisEnd(socket);
   const bool hasHost = here.family() == AF_INET || here.family() == AF_INET6;
   return hasHost && here.text() == Address::ofOtherEnd(socket).text();
+}
+
+/// Whether ranks may share memory at all: DIVISI_SHARED_MEMORY=0 forbids it.
+bool isShared() {
+  const char *setting = std::getenv("DIVISI_SHARED_MEMORY");
+  return !setting || std::string_view(setting) != "0";
 }
 
 /// Of a call that does not wait.
@@ -47,7 +55,7 @@ Result<std::vector<Link>> divisi::runtime::connectLinks(std::vector<Socket> sock
   const size_t self = static_cast<size_t>(rank);
   for (size_t other = self + 1; other < links.size(); ++other) {
     Link &link = links[other];
-    if (isInside(link.socket))
+    if (isShared() && isInside(link.socket))
       link.rings = RingPair::make();
     const RingOffer offer = link.rings ? link.rings->offer() : RingOffer();
     if (!sendAll(link.socket, &offer, sizeof offer, until))
@@ -58,7 +66,7 @@ Result<std::vector<Link>> divisi::runtime::connectLinks(std::vector<Socket> sock
     RingOffer offer;
     if (!receiveAll(link.socket, &offer, sizeof offer, until))
       return ended(other);
-    if (offer.token != RingOffer().token)
+    if (isShared() && offer.token != RingOffer().token)
       link.rings = RingPair::open(offer);
     const char isTaken = link.rings != nullptr;
     if (!sendAll(link.socket, &isTaken, 1, until))

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -74,6 +75,9 @@ void RingPair::close() {
 }
 
 std::unique_ptr<RingPair> RingPair::make() {
+  rlimit largest = {}; // a larger file would be answered by a signal
+  if (::getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < sizeof(Mapped))
+    return nullptr;
   Result<std::string> token = randomDigits(sizeof offer_.token);
   const int descriptor = ::memfd_create("divisi-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0)
@@ -92,16 +96,16 @@ std::unique_ptr<RingPair> RingPair::make() {
 }
 
 std::unique_ptr<RingPair> RingPair::open(const RingOffer &offer) {
-  const std::string path = concat("/proc/", offer.process, "/fd/", offer.descriptor);
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (descriptor < 0)
-    return nullptr;
+  // In another system's /proc the number may be that of anything, so it is looked at before it is opened.
+  const int place = ::open(concat("/proc/", offer.process, "/fd/", offer.descriptor).c_str(), O_PATH | O_CLOEXEC);
   struct stat info = {};
-  // In another system's /proc the number may be that of anything.
-  const bool isSealed = ::fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == sizeof(Mapped) &&
-                        (::fcntl(descriptor, F_GET_SEALS) & seals) == seals;
+  const bool isFile = place >= 0 && ::fstat(place, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == sizeof(Mapped);
+  const int descriptor = isFile ? ::open(concat("/proc/self/fd/", place).c_str(), O_RDWR | O_CLOEXEC) : -1;
+  const bool isSealed = descriptor >= 0 && (::fcntl(descriptor, F_GET_SEALS) & seals) == seals;
   Mapped *mapped = isSealed ? Mapped::of(descriptor) : nullptr;
-  ::close(descriptor);
+  for (int opened : {place, descriptor})
+    if (opened >= 0)
+      ::close(opened);
   if (!mapped)
     return nullptr;
   std::unique_ptr<RingPair> pair(new RingPair(*mapped, false));

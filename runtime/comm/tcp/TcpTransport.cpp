@@ -94,7 +94,10 @@ TcpTransport::Started TcpTransport::post(int to, int64_t tag, const void *data, 
   }
   if (to != rank()) {
     target.outgoing.push_back({{bytes, tag}, message});
-    write(to, target);
+    if (target.ended) // rings do not tell
+      lost(to, target);
+    else
+      write(to, target);
     return message;
   }
   // A message to itself is received immediately.

@@ -1,4 +1,5 @@
 #include "runtime/comm/tcp/Link.h"
+#include "runtime/comm/tcp/TcpTransport.h"
 #include "test/runtime/Util.h"
 
 #include <fcntl.h>
@@ -172,6 +173,15 @@ TEST(LinkTest, OthersUseTheirSocket) {
   EXPECT_EQ(receive(links[1][0], 1), "ended");
 }
 
+TEST(LinkTest, NoneSharesMemoryIfThisIsForbidden) {
+  ASSERT_EQ(::setenv("DIVISI_SHARED_MEMORY", "0", 1), 0);
+  std::vector<std::vector<Link>> links = linksOf(socketsOf(2));
+  ::unsetenv("DIVISI_SHARED_MEMORY");
+  EXPECT_FALSE(links[0][1].sharesMemory() || links[1][0].sharesMemory());
+  sendAll(links[1][0], "hello");
+  EXPECT_EQ(receive(links[0][1], 5), "hello");
+}
+
 TEST(LinkTest, WhatWasSentBeforeTheEndIsReceived) {
   std::vector<std::vector<Link>> links = linksOf(socketsOf(2));
   sendAll(links[0][1], "last words");
@@ -179,6 +189,22 @@ TEST(LinkTest, WhatWasSentBeforeTheEndIsReceived) {
   EXPECT_EQ(receive(links[1][0], 10), "last words");
   char byte;
   EXPECT_EQ(links[1][0].receive(&byte, 1), -1);
+}
+
+TEST(LinkTest, MessagesToARankThatHasEndedFail) {
+  for (size_t bytes : {size_t(100), 4 * Ring::capacity}) {
+    std::vector<std::vector<Link>> links = linksOf(socketsOf(2));
+    Rendezvous where;
+    where.size = 2;
+    Connections connections;
+    connections.hosts = {0, 0};
+    TcpTransport transport(where, std::move(connections), std::move(links[0]), Secret());
+    links[1].clear();
+    EXPECT_FALSE(transport.lookAround().ok());
+    std::vector<char> data(bytes);
+    transport.send(1, 1, data.data(), data.size());
+    EXPECT_TRUE(failsWith(transport.wait(), "the connection to rank 1 has ended"));
+  }
 }
 
 TEST(LinkTest, ARankThatEndsWhileLinksAreMadeIsNamed) {
