@@ -31,14 +31,10 @@ struct LocalRanks::Rank {
   int status = 0, stoppedLooks = 0;
   std::optional<Clock::time_point> again = {}; // when it is replaced
 
-  /// Sends a signal to it and to the processes that it has started, if it is a script.
-  void tell(int signal) const { kill(-pid, signal); }
+  void tell(int signal) const { kill(-pid, signal); } // and what it has started, if it is a script
 
   /// Whether it has been stopped for some seconds, of the looks that are taken five times a second.
-  bool hasStopped(bool now) {
-    stoppedLooks = now ? stoppedLooks + 1 : 0;
-    return stoppedLooks > 10;
-  }
+  bool hasStopped() { return (stoppedLooks = isStopped(pid) ? stoppedLooks + 1 : 0) > 10; }
 
   /// Whether the others have perhaps gone on without it, since it was silent.
   bool isLeftBehind() const { return WIFEXITED(status) && WEXITSTATUS(status) == runtime::leftBehind; }
@@ -102,7 +98,7 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
     }
     if (pid > 0)
       setpgid(pid, pid); // as it does itself, perhaps later
-    if (pid < 0)
+    else
       problem = std::string("cannot start a process: ") + std::strerror(errno);
     return pid;
   };
@@ -172,7 +168,7 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
     // When ranks end, all have computed everything; others may still write results, or do what a script does after them.
     if (silentUntil && !until && Clock::now() >= *silentUntil)
       for (size_t number = 0; number < ranks.size(); ++number)
-        if (Rank &rank = ranks[number]; rank.lives && !rank.isMissed && rank.hasStopped(isStopped(rank.pid))) {
+        if (Rank &rank = ranks[number]; rank.lives && !rank.isMissed && rank.hasStopped()) {
           std::cerr << "divisi run: rank " << number << " is silent, the others have ended: it is ended" << std::endl;
           rank.isMissed = number > 0;
           rank.tell(SIGKILL);
