@@ -7,9 +7,9 @@ def SplitProjectionsPass : Pass<"split-projections", "::mlir::ModuleOp"> {
   let summary = "Splits fused projections (query, key and value in one matmul) into one matmul each";
   let description = [{
     Input: @loss. If all users of a value are slices of equal size along one dimension, and everything from the parameters to the
-    value can be sliced along it, then each slice is computed from its slice of the parameters. A parameter [3 * n, k] becomes
-    [3, n, k] (`graph.model_shape` keeps the model's shape), so that n can be sharded: by heads of attention, with no shard
-    boundary inside the queries.
+    value can be sliced along it, then each slice is computed from its slice of the parameters. (Random numbers and graph.iota
+    cannot be sliced: their values depend on their place.) A parameter [3 * n, k] becomes [3, n, k] (`graph.model_shape` keeps the
+    model's shape), so that n can be sharded: by heads of attention, with no shard boundary inside the queries.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
 }

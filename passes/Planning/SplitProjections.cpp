@@ -67,7 +67,10 @@ private:
     }
     Operation *op = value.getDefiningOp();
     auto rule = cast<dist::ShardingRuleInterface>(op).getShardingRule();
-    if (isa<ConstantOp>(op) && !cast<ConstantOp>(op).getValue().isSplat())
+    auto constant = dyn_cast<ConstantOp>(op);
+    // Whether a value depends on its place, and not on operands alone.
+    const bool isPositional = isa<RandomnessInterface>(op) || (op->getNumOperands() == 0 && !constant);
+    if (isPositional || (constant && !constant.getValue().isSplat()))
       return false;
     int factor = cuttableFactor(op, rule, d);
     if (factor < 0)

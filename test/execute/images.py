@@ -244,7 +244,7 @@ def own_rows(divisi, work):
                 (work / f"rank{rank}" / path.relative_to(work / "train")).write_bytes(b"no image")
     program = compile(divisi, work, "2")
     script = work / "rank.sh"
-    script.write_text(f'#!/bin/sh\nexec {program} --data image={work}/rank$OMPI_COMM_WORLD_RANK "$@"\n')
+    script.write_text(f'#!/bin/sh\nexec {program} --data image={work}/rank$RANK "$@"\n')
     script.chmod(0o755)
     flags = ["--threads", "1", "--no-shuffle", "--epochs", "1", "--quiet", "--augment", "flip"]
     run([divisi, "run", "--devices", "2", script, *flags])

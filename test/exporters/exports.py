@@ -27,7 +27,7 @@ REMEDY = "optimize=False"  # a part of every message that says how to export
 
 class Tester:
     def __init__(self, divisi):
-        self.options = types.SimpleNamespace(divisi=divisi, devices=1, strategy=None, run_args="", compile_args="", tolerance=1e-4)
+        self.options = types.SimpleNamespace(divisi=divisi, devices=1, launcher="local", strategy=None, run_args="", compile_args="", tolerance=1e-4)
 
     def compile(self, file, *flags):
         """(exit code, standard output, what is said on standard error)."""

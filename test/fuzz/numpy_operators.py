@@ -28,6 +28,13 @@ class Gelu(Operator):
         return (0.5 * x * (1 + erf(x / math.sqrt(2))),)
 
 
+class HardSwish(Operator):
+    """Its function in the package has a sixth in float32."""
+
+    def _run(self, x):
+        return (x * np.clip(x / 6 + 0.5, 0, 1),)
+
+
 class SwiGLU(Operator):
     def _run(self, gate, linear, alpha=None):
         return (gate / (1 + np.exp(-alpha * gate)) * linear,)

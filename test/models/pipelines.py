@@ -163,7 +163,7 @@ def draw(rng, cases, nodes):
 
 class Tester:
     def __init__(self, divisi):
-        self.base = dict(divisi=divisi, devices=1, strategy=None, model="model.onnx", tolerance=1e-4, norm_tolerance=1e-3,
+        self.base = dict(divisi=divisi, devices=1, launcher="local", strategy=None, model="model.onnx", tolerance=1e-4, norm_tolerance=1e-3,
                          compile_args="", run_args="")
         self.cases = {f.parent.name: json.loads(f.read_text()) for f in sorted(HERE.glob("*/reference.json"))}
         self.alone, self.locks, self.lock = {}, {}, threading.Lock()

@@ -203,3 +203,32 @@ func.func @loss(%w: tensor<8x6xf32> {graph.parameter = "w"}, %x: tensor<5x6xf32>
   %t = graph.add %l0, %l1 : tensor<f32>
   return %t : tensor<f32>
 }
+
+// -----
+
+// Numbers of places: the second slice has places 4 to 7, which are no numbers of places of its own.
+// CHECK-LABEL: func.func @loss
+// CHECK-SAME: %arg0: tensor<8xf32> {graph.parameter = "w"}
+// CHECK: graph.iota {dim = 1 : i64} : tensor<5x8xf32>
+func.func @loss(%w: tensor<8xf32> {graph.parameter = "w"}, %x: tensor<5xf32> {graph.input = "x"}) -> (tensor<f32> {graph.loss}) {
+  %i = graph.iota {dim = 1 : i64} : tensor<5x8xf32>
+  %c = graph.broadcast %w {dims = array<i64: 1>} : (tensor<8xf32>) -> tensor<5x8xf32>
+  %s = graph.mul %i, %c : tensor<5x8xf32>
+  %p = graph.slice %s {starts = array<i64: 0, 4>, steps = array<i64: 1, 1>} : (tensor<5x8xf32>) -> tensor<5x4xf32>
+  %l = graph.reduce_sum %p {dims = array<i64: 0, 1>} : (tensor<5x4xf32>) -> tensor<f32>
+  return %l : tensor<f32>
+}
+
+// -----
+
+// Random numbers, which do not depend on how a model is split.
+// CHECK-LABEL: func.func @loss
+// CHECK-SAME: %arg0: tensor<8x6xf32> {graph.parameter = "w"}
+// CHECK: graph.dropout %{{.*}} : (tensor<5x8xf32>) -> tensor<5x8xf32>
+func.func @loss(%w: tensor<8x6xf32> {graph.parameter = "w"}, %x: tensor<5x6xf32> {graph.input = "x"}) -> (tensor<f32> {graph.loss}) {
+  %h = graph.matmul %x, %w {transpose_rhs} : (tensor<5x6xf32>, tensor<8x6xf32>) -> tensor<5x8xf32>
+  %d = graph.dropout %h {ratio = 0.5 : f64, stream = 1 : i64} : (tensor<5x8xf32>) -> tensor<5x8xf32>
+  %p = graph.slice %d {starts = array<i64: 0, 4>, steps = array<i64: 1, 1>} : (tensor<5x8xf32>) -> tensor<5x4xf32>
+  %l = graph.reduce_sum %p {dims = array<i64: 0, 1>} : (tensor<5x4xf32>) -> tensor<f32>
+  return %l : tensor<f32>
+}
