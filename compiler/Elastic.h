@@ -7,12 +7,12 @@ namespace divisi::compiler {
 /// How a rank of a job has ended.
 enum class RankEnd {
   finished,
-  stopped, // because it was told to
-  failed,  // with an error that all ranks have, or because another rank was lost
-  lost,    // by a signal that nobody sent to stop it
+  stopped,     // because it was told to
+  failed,      // with an error that all ranks have, or because another rank was lost
+  lost,        // by a signal that nobody sent to stop it
   failedAlone, // with an error that only this one has: no memory, a full disk
-  gaveUp,  // because another rank was silent
-  killed,  // by the launcher: the others had failed, and it had not ended
+  gaveUp,      // because another rank was silent
+  killed,      // by the launcher: the others had failed, and it had not ended
 };
 
 /// The number of ranks that were lost, or if others gave up, of those that had not ended. 0: the job has ended as a whole.

@@ -83,9 +83,9 @@ Result<Joined> divisi::runtime::joinRanks(const DivisiProgram &first, int argc, 
     return where.status();
   Joined joined{&first};
   const bool several = numbers->size() > 1;
+  const bool needsRanks = several || numbers->front() > 1;
   // MPI takes some tenths of a second to start, which a description of the program can do without.
-  const bool mayMeet = numbers->front() > 1 && !describes(argc, argv);
-  if (!*where && (Rendezvous::isOverMpi() ? several || numbers->front() > 1 : !several && mayMeet)) {
+  if (!*where && needsRanks && (Rendezvous::isOverMpi() || (!several && !describes(argc, argv)))) {
     Result<std::unique_ptr<Transport>> ranks = joinByMpi(*numbers);
     if (!ranks.ok())
       return ranks.status();

@@ -11,7 +11,7 @@
   ends the job, with a checkpoint
 - and with replicas that are kept in step in other ways (--sync), of which a server of a pipeline's stage is killed
 - `divisi run` gives all ranks one secret, a new one each time, unless one is given
-- scripts as ranks: they are waited for, and end with their processes
+- scripts as ranks: the job ends when the last one does, and a signal ends their processes, too
 - faults over MPI, too: whatever is lost above, by --launcher mpirun
 - mpirun's files are in a folder of that run only, which is removed after it
 - an mpirun that hangs when its ranks are gone is ended, as a lost rank
@@ -196,7 +196,7 @@ def scripts(divisi, work):
         return subprocess.Popen([divisi, "run", "--devices", "2", "bash", "-c", script], stderr=subprocess.PIPE, text=True, cwd=work)
 
     late = start("test $RANK = 0 || { sleep 6; touch late; exit 7; }")
-    assert late.wait(30) == 7 and (work / "late").exists(), "a rank that ends later than the first one is not waited for"
+    assert late.wait(30) == 7 and (work / "late").exists(), "the job ends before a rank that goes on after the first one"
     name = work / "asleep"
     name.symlink_to(shutil.which("sleep"))
     process = start(f"{name} 60; touch over")

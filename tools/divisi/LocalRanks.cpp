@@ -103,7 +103,7 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
     return pid;
   };
   {
-    runtime::Socket listener = listenAnywhere();
+    runtime::Socket listener = runtime::listenAnywhere();
     if (!listener)
       problem = std::string("no port of 127.0.0.1: ") + std::strerror(errno);
     where.port = runtime::Address::ofThisEnd(listener).port();

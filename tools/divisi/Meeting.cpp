@@ -3,19 +3,9 @@
 #include "tools/divisi/Processes.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 
 using namespace divisi;
 using namespace divisi::tools;
-
-runtime::Socket tools::listenAnywhere() {
-  runtime::Address address;
-  auto &name = reinterpret_cast<sockaddr_in &>(address.name);
-  name.sin_family = AF_INET;
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.length = sizeof name;
-  return runtime::listenAt(address, 128);
-}
 
 void tools::becomeRank(const std::vector<std::string> &words, int64_t rank, const Meeting &where,
                        const runtime::Socket *listener) {

@@ -6,9 +6,6 @@
 
 namespace divisi::tools {
 
-/// A socket that waits at a free port of this host.
-runtime::Socket listenAnywhere();
-
 /// Where the ranks of a job on this host meet.
 struct Meeting {
   int64_t ranks;

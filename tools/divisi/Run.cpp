@@ -89,7 +89,7 @@ Words launcherWords(const RunRequest &request, std::string &note) {
   }
   for (const std::string &word : words)
     note += word + " ";
-  if (request.restarts.value_or(0) > 0 && request.launcher == "mpirun")
+  if (request.job.restarts.value_or(0) > 0 && request.launcher == "mpirun")
     words.insert(words.end(), {"-x", runtime::tellsFailures});
   setenv("DIVISI_TERMINAL", isatty(STDOUT_FILENO) ? "1" : "0", 1); // mpirun hides it from the ranks
   if (!has(request.program, "--threads") && !std::getenv("OMP_NUM_THREADS") && request.launcher == "mpirun") {
@@ -107,7 +107,7 @@ int runByLauncher(const RunRequest &request) {
               << (request.launcher == "srun" ? "slurm-client" : "openmpi-bin") << std::endl;
     return 1;
   }
-  const int64_t restarts = request.restarts.value_or(0);
+  const int64_t restarts = request.job.restarts.value_or(0);
   std::string note;
   Words words = launcherWords(request, note);
   std::cerr << "divisi run: " << note << request.program[0] << " ..." << std::endl;
@@ -146,7 +146,7 @@ int tools::runMain(int argc, const char *const *argv) {
   RunRequest request;
   if (auto code = parseRun(argc, argv, request))
     return *code;
-  if (request.restarts.value_or(0) > 0 && !has(request.program, "--checkpoint"))
+  if (request.job.restarts.value_or(0) > 0 && !has(request.program, "--checkpoint"))
     return usage("--restarts needs the program's --checkpoint DIR to go on from");
   std::string &program = request.program[0];
   std::error_code error;
@@ -163,7 +163,6 @@ int tools::runMain(int argc, const char *const *argv) {
       return usage(wrong);
     if (std::string problem = makeSecret(); !problem.empty())
       return usage(problem);
-    request.job.restarts = request.restarts;
     return runLocalJob(request.job, request.program, compiled);
   }
   if (request.devices == 0 && compiled.empty())
@@ -178,7 +177,7 @@ int tools::runMain(int argc, const char *const *argv) {
               << " (divisi compile --devices " << request.devices << " --strategy data makes one for all)" << std::endl;
     request.devices = 1;
   }
-  if (request.devices == 1 && request.restarts.value_or(0) == 0) {
+  if (request.devices == 1 && request.job.restarts.value_or(0) == 0) {
     replaceBy(request.program);
     std::cerr << "error: cannot start '" << program << "': " << std::strerror(errno) << std::endl;
     return 1;
@@ -187,10 +186,11 @@ int tools::runMain(int argc, const char *const *argv) {
     std::cerr << "error: " << problem << std::endl;
     return 1;
   }
+  if (request.launcher.empty())
+    request.launcher = defaultLauncher();
   if (request.devices > 1 && request.launcher != "local")
     return runByLauncher(request);
   if (isOneOfSeveral())
     return usage("divisi run starts all processes itself: start it without mpirun or srun, or start '" + program + "' by them");
-  request.job.restarts = request.restarts;
   return runLocalJob(request.job, request.program, {request.devices});
 }

@@ -56,6 +56,8 @@ bool hasSeveralHosts() {
 }
 } // namespace
 
+std::string tools::defaultLauncher() { return hasSeveralHosts() ? "mpirun" : "local"; }
+
 bool tools::isOneOfSeveral() {
   constexpr const char *sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
   return std::any_of(std::begin(sizes), std::end(sizes), [](const char *size) { return numberIn(size) > 1; });
@@ -72,7 +74,7 @@ void tools::declareRun(CLI::App &app, RunRequest &request) {
                  "number of processes (default: the most devices that the program was compiled for)")
       ->check(CLI::Range(1, 65536));
   app.add_option(
-         "--restarts", request.restarts,
+         "--restarts", request.job.restarts,
          "how often to go on from the last checkpoint when a rank is lost (needs the program's --checkpoint); with "
          "--min-devices without limit by default")
       ->check(CLI::Range(0, 1000000));
@@ -116,9 +118,6 @@ std::optional<int> tools::parseRun(int argc, const char *const *argv, RunRequest
   try {
     bool separated = first > 1 && std::string(argv[first - 1]) == "--";
     app.parse(first - (separated ? 1 : 0), argv);
-    request.launcherGiven = app.count("--launcher") > 0;
-    if (!request.launcherGiven)
-      request.launcher = hasSeveralHosts() ? "mpirun" : "local";
   } catch (const CLI::CallForHelp &) {
     std::cout << app.help();
     return 0;
@@ -137,7 +136,7 @@ std::optional<int> tools::parseRun(int argc, const char *const *argv, RunRequest
 }
 
 std::string tools::whyNotElastic(const RunRequest &request, const std::vector<int64_t> &compiled) {
-  const bool byAnother = request.launcherGiven && request.launcher != "local";
+  const bool byAnother = !request.launcher.empty() && request.launcher != "local";
   if (byAnother || isOneOfSeveral())
     return "--min-devices, --max-devices and --grow-after are for processes that divisi run starts itself, on this "
            "host: " +

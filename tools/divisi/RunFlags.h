@@ -11,9 +11,7 @@ namespace divisi::tools {
 /// What `divisi run` is asked for.
 struct RunRequest {
   int devices = 0; // 0: as many as the program is for
-  std::optional<int64_t> restarts;
-  std::string launcher; // local, mpirun or srun; parseRun() chooses one if no flag does
-  bool launcherGiven = false;
+  std::string launcher; // local, mpirun or srun; empty: defaultLauncher()
   LocalJobRequest job;
   std::vector<std::string> program; // with its arguments
 };
@@ -22,6 +20,9 @@ struct RunRequest {
 bool has(const std::vector<std::string> &words, const std::string &flag);
 /// The program's --timeout in its words, or what it is without one.
 double timeoutOf(const std::vector<std::string> &words);
+
+/// What starts the processes if no flag says so.
+std::string defaultLauncher();
 
 /// Whether mpirun or srun has started this process as one of several.
 bool isOneOfSeveral();

@@ -49,7 +49,7 @@ public:
   Meeting(const Rendezvous &where, const Secret &secret)
       : where(where), secret(secret),
         patience(where.patience + (where.rank > 0 ? longer : 0)),
-        until(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(patience))),
+        until(after(patience)),
         places(static_cast<size_t>(where.size)) {
     mine.rank = where.rank;
     mine.size = where.size;

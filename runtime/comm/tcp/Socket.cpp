@@ -138,6 +138,15 @@ Socket divisi::runtime::listenAt(const Address &address, int backlog) {
   return Socket();
 }
 
+Socket divisi::runtime::listenAnywhere() {
+  Address address;
+  auto &name = reinterpret_cast<sockaddr_in &>(address.name);
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.length = sizeof name;
+  return listenAt(address, 128);
+}
+
 Socket divisi::runtime::connectTo(const Address &address, Clock::time_point until) {
   Socket socket = open(address, SOCK_STREAM | SOCK_NONBLOCK);
   if (!socket || (::connect(socket.get(), generic(address), address.length) != 0 &&

@@ -12,6 +12,10 @@
 namespace divisi::runtime {
 
 using Clock = std::chrono::steady_clock;
+/// The time that many seconds from now.
+inline Clock::time_point after(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
 
 /// A file descriptor, closed with the object.
 class Socket {
@@ -56,6 +60,8 @@ std::vector<Address> resolve(const std::string &host, int port);
 
 /// Listens at an address; port 0 stands for any free port. If the result is no socket, `errno` is the reason.
 Socket listenAt(const Address &address, int backlog);
+/// Listens at any free port of the loopback.
+Socket listenAnywhere();
 
 /// Tries to connect once, until `until`.
 Socket connectTo(const Address &address, Clock::time_point until);

@@ -427,8 +427,7 @@ Result<std::unique_ptr<Transport>> divisi::runtime::joinByTcp(const Rendezvous &
     return connections.status();
   std::vector<Link> links;
   if (!connections->runs) {
-    const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(where.patience));
-    Result<std::vector<Link>> connected = connectLinks(std::move(connections->peers), where.rank, until);
+    Result<std::vector<Link>> connected = connectLinks(std::move(connections->peers), where.rank, after(where.patience));
     if (!connected.ok())
       return connected.status();
     links = std::move(*connected);

@@ -3,7 +3,6 @@
 #include "test/runtime/Util.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <numeric>
 #include <random>
 #include <sys/mman.h>
@@ -18,16 +17,11 @@ using divisi::test::TemporaryFolder;
 namespace {
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-Clock::time_point soon() { return Clock::now() + std::chrono::seconds(10); }
+Clock::time_point soon() { return after(10); }
 
 /// Both ends of a connection through the loopback.
 std::pair<Socket, Socket> connection() {
-  Address address;
-  auto &name = reinterpret_cast<sockaddr_in &>(address.name);
-  name.sin_family = AF_INET;
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.length = sizeof name;
-  Socket listener = listenAt(address, 1);
+  Socket listener = listenAnywhere();
   Socket first = connectTo(Address::ofThisEnd(listener), soon());
   EXPECT_TRUE(isReadable(listener, soon()));
   return {std::move(first), Socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC))};
