@@ -55,7 +55,8 @@ void tools::addCheckpoint(CLI::App &app, int &exitCode) {
   exported->add_option("-o", flags->output, "the file to write")->type_name("FILE.safetensors")->required();
   exported->add_flag("--all", flags->all, "the optimizer's state, too, not the model's tensors alone");
   exported->add_flag("--ema", flags->ema, "the moving averages of the weights (--ema of divisi compile) in their place");
-  exported->footer("Example:\n  divisi checkpoint export ckpt -o weights.safetensors");
+  for (CLI::App *shown : {command, exported})
+    shown->footer("Example:\n  divisi checkpoint export ckpt -o weights.safetensors");
   exported->callback([flags, &exitCode] {
     Result<std::string> written = exportNewest(*flags);
     if (written.ok()) {

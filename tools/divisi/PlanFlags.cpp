@@ -89,10 +89,10 @@ void PlanFlags::addTo(CLI::App &command, bool explains) {
                         "search pipelines, too, and list the fastest: their stages, microbatches, schedules, and the plans of stages");
     staged
         ->add_option("--schedule", schedule,
-                     "with this schedule only: naive, gpipe, 1f1b, interleaved, zb-h1 or pipedream")
+                     "with this schedule only: " + planning::pipeline::scheduleKindNames())
         ->check(CLI::IsMember(planning::pipeline::scheduleKinds()));
     staged
-        ->add_option("--allow", allowed, "asynchronous: pipedream, too, which computes other numbers")
+        ->add_option("--allow", allowed, "asynchronous: pipedream and pipedream-2bw, too, which compute other numbers")
         ->check(CLI::IsMember({"asynchronous"}));
     staged->add_option("--swimlane", swimlane, "write a page that shows what the best one does when");
     command.add_option("--top", top, "how many plans to list")
