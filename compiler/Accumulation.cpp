@@ -96,14 +96,9 @@ private:
     return count;
   }
 
-  /// Plans with rematerialization: the numbers that were tried, unless they take too long even without; and then ever
-  /// fewer than `least` (0: none).
+  /// Plans with rematerialization: ever fewer microbatches than `least` (0: none), then the numbers that were tried,
+  /// unless they take too long even without.
   llvm::Error recompute(int64_t least) {
-    for (auto [count, fastest] : seconds)
-      if (const ModuleCandidate &best = found.front();
-          (!best.fits || fastest * (1 + mostOverRoomy) < best.prediction.seconds) && recomputed.insert(count).second)
-        if (auto better = rematerialize(count); !better)
-          return better.takeError();
     for (int64_t count = divisorUpTo(least / 2); count; count = divisorUpTo(count / 2)) {
       auto better = rematerialize(count);
       if (!better)
@@ -111,6 +106,11 @@ private:
       if (!*better)
         break;
     }
+    for (auto [count, fastest] : seconds)
+      if (const ModuleCandidate &best = found.front();
+          (!best.fits || fastest * (1 + mostOverRoomy) < best.prediction.seconds) && recomputed.insert(count).second)
+        if (auto better = rematerialize(count); !better)
+          return better.takeError();
     return llvm::Error::success();
   }
 

@@ -7,7 +7,6 @@
 #include "compiler/RankPlans.h"
 #include "passes/Planning/ApplyPadding.h"
 #include "passes/Planning/FollowPlan.h"
-#include "passes/Planning/Search/Forms.h"
 
 #include "llvm/Support/Path.h"
 
@@ -105,7 +104,6 @@ llvm::Error Attempt::price(const Cluster &cluster, const std::string &path) {
       return told();
     auto planner = std::make_shared<const Planner>(followed->problem.problem, cluster);
     candidates = {{planner->price(cluster, followed->mesh, followed->plan, name), followed->preparation, planner}};
-    candidates.front().forms = recognize(planner->problem, followed->mesh, candidates.front().plan);
     applySync(*sync, candidates.front(), planner->problem, used);
     return llvm::Error::success();
   }

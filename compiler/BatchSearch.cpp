@@ -25,7 +25,8 @@ const BatchSearch::Found *BatchSearch::plan(int64_t size, const Cluster &cluster
     attempt.request.import.dims[dimension()->first] = size;
     if (!llvm::errorToBool(attempt.plan(cluster, options, microbatches))) {
       const ModuleCandidate &best = attempt.candidates[0];
-      it->second = {best.name + (best.forms.empty() ? "" : " (" + llvm::join(best.forms, " ") + ")"), planning::nameOf(best.mesh), best.forms,
+      std::vector<std::string> forms = best.forms();
+      it->second = {best.name + (forms.empty() ? "" : " (" + llvm::join(forms, " ") + ")"), planning::nameOf(best.mesh), forms,
                     best.fits, best.prediction.seconds};
     }
   }
@@ -42,7 +43,7 @@ std::vector<PlanReport::Flip> BatchSearch::others(const ModuleCandidate &best, c
       const Found *other = plan(size, cluster, options);
       if (!other)
         break;
-      if (other->fits == best.fits && other->mesh == planning::nameOf(best.mesh) && other->forms == best.forms)
+      if (other->fits == best.fits && other->mesh == planning::nameOf(best.mesh) && other->forms == best.forms())
         continue;
       flips.push_back({"batch", "samples", (double)batch->second, (double)size, other->fits ? other->name : "no plan fits", false});
       break;

@@ -1,14 +1,16 @@
 #include "compiler/RankPipelines.h"
 
+#include "compiler/PipelineRefinement.h"
 #include "dialects/Graph/Nodes.h"
 #include "passes/Planning/Cost/Collectives.h"
-#include "passes/Planning/Remat/Rematerialize.h"
+#include "passes/Planning/Search/MeshChoice.h"
 
 #include "llvm/Support/Parallel.h"
 
 #include <functional>
 #include <map>
 #include <set>
+#include <tuple>
 
 using namespace mlir;
 using namespace divisi;
@@ -23,12 +25,8 @@ static constexpr size_t mostPlans = 4, mostScheduled = 2;
 static constexpr double microbatchesPerStage[] = {0.5, 1, 2, 4, 8};
 static constexpr size_t refined = 2; // numbers of stages that are tried with other numbers of microbatches
 static constexpr int64_t mostStages = 64;
-/// The number of the best pipelines of each kind whose cuts are moved, the number of moves, and its product with the
-/// number of operations.
+/// The number of the best pipelines of each kind whose cuts are moved.
 static constexpr size_t mostMoved = 2;
-static constexpr int64_t moves = 400, movesTimesOperations = 200'000;
-/// The number of recomputed segments is searched in steps of 1 / rematSteps of all segments.
-static constexpr int64_t rematSteps = 32;
 /// Pipelines are searched if the best other plan is slower than the ideal time by this share, and chosen if they are
 /// faster than it by that share.
 static constexpr double mostOverIdeal = 0.1, clearlyFaster = 0.05;
@@ -45,75 +43,6 @@ static constexpr int64_t minibatch = 0;
 namespace {
 
 const auto isBetter = std::mem_fn(&PipelineCandidate::isBetterThan);
-
-/// Improves one pipeline step by step.
-class Refinement {
-public:
-  /// `alone`: the costs of one device, for stages that differ.
-  Refinement(const StepInParts &step, const StepInParts::Priced *alone, const Cluster &cluster,
-             PipelineCandidate &candidate)
-      : step(step), alone(alone), cluster(cluster), candidate(candidate) {
-    if (alone)
-      return;
-    priced = step.price(cluster, candidate.plan.mesh, candidate.plan.plan, candidate.plan.name);
-    priced->plan.searched = candidate.plan.searched;
-  }
-
-  /// Moves cuts, one after the other, while this helps: the cuts for which the slowest stage is fastest need not give
-  /// the fastest step.
-  void moveCuts() {
-    std::vector<std::string> nodes = pipelining::nodesOf(step.train(), *step.parts);
-    std::map<std::string, int64_t> numbers;
-    for (auto [number, name] : llvm::enumerate(nodes))
-      numbers[name] = number;
-    int64_t left = std::min<int64_t>(moves, movesTimesOperations / (int64_t)step.problem.ops.size());
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (size_t k = 0; k < candidate.options.cuts.size(); ++k)
-        for (int64_t distance : {1, -1, 2, -2, 4, -4, 8, -8}) {
-          std::vector<std::string> &cuts = candidate.options.cuts;
-          int64_t before = k ? numbers[cuts[k - 1]] : 0,
-                  after = k + 1 < cuts.size() ? numbers[cuts[k + 1]] : (int64_t)nodes.size();
-          int64_t number = numbers[cuts[k]] + distance;
-          if (number <= before || number >= after || left-- <= 0)
-            continue;
-          MicrobatchOptions options = candidate.options;
-          options.cuts[k] = nodes[number];
-          moved |= take(options);
-        }
-    }
-  }
-
-  /// If all segments of the stages are recomputed: reduces their number to about the least that fits into memory.
-  void keepMore() {
-    if (candidate.options.remat == 0 || !candidate.fits)
-      return;
-    int64_t low = 0, high = planning::rematSegments(**step.module).size();
-    for (int64_t steps = std::max<int64_t>(1, high / rematSteps); high - low > steps;) {
-      MicrobatchOptions options = candidate.options;
-      options.remat = low + (high - low) / 2;
-      (take(options) ? high : low) = options.remat;
-    }
-  }
-
-private:
-  /// Simulates these options; if they are better, they become the candidate's.
-  bool take(const MicrobatchOptions &options) {
-    auto other = alone ? step.simulateNarrow(candidate.plan.mesh, candidate.plan.plan, candidate.plan.name, *alone,
-                                             options, cluster)
-                       : step.simulate(*priced, options, cluster);
-    if (failed(other) || !isBetter(*other, candidate))
-      return false;
-    candidate = std::move(*other);
-    return true;
-  }
-
-  const StepInParts &step;
-  const StepInParts::Priced *alone;
-  const Cluster &cluster;
-  PipelineCandidate &candidate;
-  std::unique_ptr<StepInParts::Priced> priced;
-};
 
 class Search {
 public:
@@ -143,7 +72,8 @@ public:
       counts.clear();
       for (int64_t stages : best)
         for (double each : microbatchesPerStage)
-          if (int64_t count = countNear(each * stages); count != usualCount(stages))
+          if (int64_t count = countNear(each * stages);
+              count != usualCount(stages) && !llvm::is_contained(counts[stages], count))
             counts[stages].push_back(count);
       tryAll(counts);
     }
@@ -158,13 +88,14 @@ public:
     }
     llvm::parallelFor(0, best.size(), [&](size_t i) {
       int64_t count = countOf(best[i]->options);
-      Refinement refinement(*steps.at(count), best[i]->options.axes.empty() ? nullptr : alone.at(count).get(), cluster,
-                            *best[i]);
+      PipelineRefinement refinement(*steps.at(count), best[i]->options.axes.empty() ? nullptr : alone.at(count).get(),
+                                    cluster, *best[i]);
       refinement.moveCuts();
       if (!request.remat)
         refinement.keepMore(); // (asynchronous ones recompute nothing)
     });
     llvm::stable_sort(found, isBetter);
+    dropEqual();
     return std::move(found);
   }
 
@@ -243,12 +174,24 @@ private:
     auto planner = std::make_shared<const Planner>(step.problem.problem, roomy);
     std::vector<Candidate> candidates = llvm::cantFail(planner->candidates(options)); // without pins
     llvm::stable_sort(candidates, planning::isBetter);
+    auto isKnown = [&](const Candidate &plan) { // by another name
+      return llvm::any_of(list, [&](const ModuleCandidate &other) {
+        return devices == 1 || (sizesOf(other.mesh) == sizesOf(plan.mesh) && other.plan == plan.plan);
+      });
+    };
     for (Candidate &plan : candidates)
-      if (plan.mesh.devices() == devices &&
-          // a plan for one device has several names
-          list.size() < (devices == 1 ? 1 : mostPlans))
+      if (plan.mesh.devices() == devices && list.size() < mostPlans && !isKnown(plan))
         list.push_back({std::move(plan), {}, planner});
     return list;
+  }
+
+  /// Of the sorted pipelines, drops those with the cuts and figures of an earlier one, whose stages' plan differs in
+  /// nothing that counts.
+  void dropEqual() {
+    std::set<std::tuple<std::string, std::vector<std::string>, double, double>> seen;
+    llvm::erase_if(found, [&](const PipelineCandidate &candidate) {
+      return !seen.emplace(candidate.name(), candidate.options.cuts, candidate.seconds, candidate.memory).second;
+    });
   }
 
   /// Whether plans of one problem apply to the other: the same operations on tensors of the same ranks.

@@ -1,6 +1,6 @@
 #include "step/InPlace.h"
 
-#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SmallSet.h"
 
 using namespace divisi;
 using namespace divisi::step;
@@ -17,7 +17,8 @@ bool step::writesOnlyWhereItReads(const Block &block, llvm::ArrayRef<int> ops, l
     return false;
   const bool eachAlone = rows == target.elements; // each row is one element
   // The input, and values that depend on it or are materialized: reading these at another index needs another pass.
-  llvm::DenseSet<int> dependent = {input};
+  llvm::SmallSet<int, 16> dependent;
+  dependent.insert(input);
   for (int number : ops) {
     const Block::Op &op = block.op(number);
     if (block.isConstant(number))

@@ -172,7 +172,7 @@ json::Object PlanReport::plans() const {
                        {"mesh", nameOf(candidate.mesh)},
                        {"devices", candidate.mesh.devices()},
                        {"microbatches", candidate.split ? candidate.split->microbatches : 1},
-                       {"parallelism", listOf(candidate.forms)},
+                       {"parallelism", listOf(candidate.forms())},
                        {"fits", candidate.fits},
                        {"step_ms", p.seconds * 1e3},
                        {"compute_ms", p.compute * 1e3},

@@ -5,6 +5,7 @@
 #include "passes/Planning/ApplyPlan.h"
 #include "passes/Planning/NarrowPlan.h"
 #include "passes/Planning/Passes.h"
+#include "passes/Planning/Search/Forms.h"
 #include "passes/Planning/Search/PinnedPlaces.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -104,6 +105,8 @@ llvm::Expected<StrategyMesh> planning::prepareStrategy(ModuleOp module, const di
   result.pads = std::move(*pads);
   return result;
 }
+
+std::vector<std::string> ModuleCandidate::forms() const { return recognize(planner->problem, mesh, plan); }
 
 bool planning::preferFewerDevices(std::vector<ModuleCandidate> &candidates) {
   auto all = llvm::map_to_vector(candidates, [](const Candidate &candidate) { return &candidate; });
@@ -250,23 +253,29 @@ public:
     auto all = plan(most(), quick);
     if (!all || !isGood(all->front()))
       return all;
+    std::vector<ModuleCandidate> least = *all; // with `high` segments
     if (all->front().mesh.devices() > 1)
       promising.meshes = quick.meshes = {all->front().mesh};
+    auto isEnough = [&](size_t count) -> llvm::Expected<bool> {
+      auto found = plan(count, quick);
+      if (!found)
+        return found.takeError();
+      const bool enough = isGood(found->front());
+      (enough ? high : low) = count;
+      if (enough)
+        least = std::move(*found);
+      return enough;
+    };
     for (size_t count = needed(whole, all->front()); high - low > step; count = low + (high - low) / 2) {
       if (count <= low || count >= high)
         continue;
-      auto found = plan(count, quick);
-      if (!found)
-        return found;
-      (isGood(found->front()) ? high : low) = count;
-      if (high == count && count > low + step) { // is one step less enough, too?
-        auto less = plan(count - step, quick);
-        if (!less)
-          return less;
-        (isGood(less->front()) ? high : low) = count - step;
-      }
+      auto enough = isEnough(count);
+      if (enough && *enough && count > low + step)
+        enough = isEnough(count - step);
+      if (!enough)
+        return enough.takeError();
     }
-    return plan(high, options.searches ? promising : quick);
+    return options.searches ? plan(high, promising) : std::move(least);
   }
 
 private:

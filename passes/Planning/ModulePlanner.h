@@ -18,6 +18,9 @@ struct ModuleCandidate : Candidate {
   Preparation preparation;
   std::shared_ptr<const Planner> planner;   // the planner that made it, of the padded problem
   std::shared_ptr<const SplitModule> split; // with gradient accumulation: the module that the plan is for
+
+  /// The names of its parallelisms: "data", "tensor", "ZeRO-1", ...
+  std::vector<std::string> forms() const;
 };
 
 /// An error without text: a diagnostic was emitted already.

@@ -73,6 +73,8 @@ struct Plan {
   std::vector<dist::Sharding> tensors; // of arguments; wishes for the others
   std::vector<dist::FactorAxes> ops;
   std::vector<dist::Axes> lacking; // by operation: axes that its stage does not have; empty: all stages have all
+
+  bool operator==(const Plan &other) const = default;
 };
 
 } // namespace divisi::planning

@@ -92,7 +92,7 @@ void PlanFlags::addTo(CLI::App &command, bool explains) {
                      "with this schedule only: " + planning::pipeline::scheduleKindNames())
         ->check(CLI::IsMember(planning::pipeline::scheduleKinds()));
     staged
-        ->add_option("--allow", allowed, "asynchronous: pipedream and pipedream-2bw, too, which compute other numbers")
+        ->add_option("--allow", allowed, "asynchronous: pipedream, too, which computes other numbers")
         ->check(CLI::IsMember({"asynchronous"}));
     staged->add_option("--swimlane", swimlane, "write a page that shows what the best one does when");
     command.add_option("--top", top, "how many plans to list")

@@ -1,6 +1,5 @@
 #include "passes/Planning/Search/Planner.h"
 
-#include "passes/Planning/Search/Forms.h"
 #include "passes/Planning/Search/MeshChoice.h"
 #include "passes/Planning/Search/PinnedPlaces.h"
 
@@ -260,9 +259,6 @@ llvm::Expected<std::vector<Candidate>> Planner::candidates(const PlannerOptions 
     std::lock_guard lock(building);
     std::erase_if(built, [&](const auto &space) { return space.first != best; }); // what comes later asks for this mesh
   }
-  if (found)
-    for (Candidate &candidate : *found)
-      candidate.forms = recognize(problem, candidate.mesh, candidate.plan);
   return found;
 }
 
@@ -454,7 +450,6 @@ void Planner::certify(const std::vector<Pin> &pins, Candidate &candidate) const 
     candidate.bound = found.bound;
   } else {
     found.name = std::move(candidate.name);
-    found.forms = recognize(problem, found.mesh, found.plan);
     candidate = std::move(found);
   }
   candidate.boundMesh = nameOf(candidate.mesh);

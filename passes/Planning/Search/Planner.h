@@ -23,7 +23,6 @@ struct Candidate {
   std::string boundMesh; // the mesh that the bound is for
   double measured = 0;   // seconds of a step by times that were measured on this machine; 0: there are none
   double arenaBytes = 0; // memory of a step as it is compiled; 0: it was not
-  std::vector<std::string> forms; // recognized: "data", "tensor", "ZeRO-1", ...
 };
 
 /// "data=2,model=4".
