@@ -170,6 +170,7 @@ def suites(build):
             Suite("fuzz-texts-all", [*texts, "--count", "500", "--seed", "1"]),
             Suite("indices-all", [python, str(SOURCE / "test/execute/indices.py"), "--divisi", divisi]),
             Suite("tsan", [python, str(SOURCE / "test/runtime/races.py"), "--build", str(build / "tsan")]),
+            Suite("fuzz-parsers", [python, str(SOURCE / "test/fuzz/parsers.py"), "--inputs", "20000", "--build", str(build / "fuzz")]),
             Suite("fuzz-units", [python, str(SOURCE / "test/fuzz/graphs_test.py")]),
             Suite("fuzz-all", [*graphs, "--count", "300", "--seed", "1000000"]),
             Suite("fuzz-flags-all", [python, str(SOURCE / "test/fuzz/flags.py"), "--divisi", divisi, "--draws", "500", "--seed", "1000"]),

@@ -16,12 +16,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 1 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return 0;
   Socket other(ends[1]);
-  Connections connections;
-  connections.peers.resize(2);
-  connections.peers[1] = Socket(ends[0]);
+  std::vector<Link> links(2);
+  links[1] = Link(Socket(ends[0]));
   Rendezvous where;
   where.size = 2;
-  TcpTransport transport(where, std::move(connections));
+  TcpTransport transport(where, Connections(), std::move(links), Secret());
   char first[8], second[40], plain[16], untagged[24];
   auto one = transport.receive(1, 3, first, sizeof first), two = transport.receive(1, 7, second, sizeof second);
   size_t parts = data[0] % 4 + 1, sent = 1;
