@@ -23,6 +23,8 @@ std::string Executable::next() const { return added + 1 < numbers.size() ? "divi
 
 llvm::Expected<WeightsReference> Executable::weights(ArrayRef<Weight> values) {
   if (!written) {
+    if (llvm::Error foreign = checkReplaceable(weightsFile()))
+      return foreign;
     auto reference = writeWeights(partial(), values);
     if (!reference)
       return reference.takeError();

@@ -5,6 +5,7 @@
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -13,8 +14,35 @@ using namespace divisi;
 using namespace divisi::compiler;
 namespace json = llvm::json;
 
+/// What the metadata of each such file say.
+static constexpr llvm::StringLiteral metadata = "__metadata__", key = "divisi", mark = "initial weights";
+
+llvm::Error compiler::checkReplaceable(StringRef path) {
+  if (!llvm::sys::fs::is_regular_file(path))
+    return llvm::Error::success();
+  auto foreign = [&] {
+    return llvm::createStringError("cannot write the program's weights to '" + path +
+                                   "': this file exists, and no compilation wrote it: choose another -o, or remove it");
+  };
+  auto length = llvm::MemoryBuffer::getFileSlice(path, 8, 0);
+  if (!length || (*length)->getBufferSize() < 8)
+    return foreign();
+  const uint64_t bytes = llvm::support::endian::read64le((*length)->getBufferStart());
+  uint64_t size = 0;
+  if (llvm::sys::fs::file_size(path, size) || bytes > size - 8)
+    return foreign();
+  auto text = llvm::MemoryBuffer::getFileSlice(path, bytes, 8);
+  auto header = text ? json::parse((*text)->getBuffer()) : json::Value(nullptr);
+  if (!header) {
+    llvm::consumeError(header.takeError());
+    return foreign();
+  }
+  const json::Object *entries = header->getAsObject(), *about = entries ? entries->getObject(metadata) : nullptr;
+  return about && about->getString(key) == mark ? llvm::Error::success() : foreign();
+}
+
 llvm::Expected<WeightsReference> divisi::compiler::writeWeights(StringRef path, ArrayRef<Weight> weights) {
-  json::Object header;
+  json::Object header{{metadata, json::Object{{key, mark}}}};
   int64_t offset = 0;
   for (const Weight &weight : weights) {
     json::Array shape;

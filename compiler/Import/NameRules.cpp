@@ -2,6 +2,7 @@
 
 #include "llvm/Support/Regex.h"
 
+#include <cmath>
 #include <cstring>
 
 using namespace divisi::compiler;
@@ -53,6 +54,7 @@ NameRule divisi::compiler::ruleOfName(StringRef name) {
                                            "running_(mean|var)",
                                            "num_batches_tracked",
                                            "pos_weight",
+                                           "(class|label|loss)_weights?",
                                            "weight_u",
                                            "_u",
                                            "_v",
@@ -94,12 +96,56 @@ static double elementAt(const TensorData &data, int64_t index) {
   return value.convertToDouble();
 }
 
-std::string divisi::compiler::maskContent(const TensorData &data) {
-  if (data.missing || !mlir::isa<mlir::FloatType>(data.type.getElementType()))
-    return "";
-  /// Larger tensors are no masks, but weights, whose elements need not be read: 8,192 x 8,192.
+/// Whether the elements are there and few enough to be looked at. Larger tensors are weights: 8,192 x 8,192.
+static bool mayBeRead(const TensorData &data) {
   constexpr int64_t mostElements = 1 << 26;
-  if (data.type.getNumElements() > mostElements || isSplat(data))
+  return !data.missing && mlir::isa<mlir::FloatType>(data.type.getElementType()) &&
+         data.type.getNumElements() <= mostElements;
+}
+
+/// A sine and a cosine of the same angle have squares that sum to one. Rows of zeros (a class token's) are allowed.
+static bool isSinusoidAlong(const TensorData &data, int64_t axis) {
+  auto shape = data.type.getShape();
+  const int64_t size = shape[axis];
+  int64_t inner = 1;
+  for (int64_t extent : shape.drop_front(axis + 1))
+    inner *= extent;
+  if (size < 4 || size % 2 != 0 || data.type.getNumElements() < 2 * size)
+    return false;
+  const double half = 0.5 * (double)size, tolerance = 2e-3 * half;
+  int64_t rows = 0;
+  for (int64_t row = 0, count = data.type.getNumElements() / size; row < count; ++row) {
+    double squares = 0, most = 0;
+    for (int64_t i = 0; i < size; ++i) {
+      const double value = elementAt(data, (row / inner * size + i) * inner + row % inner);
+      squares += value * value;
+      most = std::max(most, std::abs(value));
+    }
+    if (most > 1.001 || (squares != 0 && std::abs(squares - half) > tolerance))
+      return false;
+    rows += squares != 0;
+  }
+  return rows > 1;
+}
+
+bool divisi::compiler::isSinusoid(const TensorData &data) {
+  const int64_t rank = data.type.getRank();
+  return rank >= 2 && mayBeRead(data) && !isSplat(data) &&
+         (isSinusoidAlong(data, rank - 1) || (rank >= 3 && isSinusoidAlong(data, 1)));
+}
+
+bool divisi::compiler::isRepeatedFilter(const TensorData &data) {
+  if (data.missing || data.bytes.empty() || data.type.getRank() < 3 || data.type.getShape()[0] < 2 || isSplat(data))
+    return false;
+  const size_t slice = data.bytes.size() / data.type.getShape()[0];
+  for (size_t at = slice; at < data.bytes.size(); at += slice)
+    if (std::memcmp(data.bytes.data(), data.bytes.data() + at, slice))
+      return false;
+  return true;
+}
+
+std::string divisi::compiler::maskContent(const TensorData &data) {
+  if (!mayBeRead(data) || isSplat(data))
     return "";
   /// The largest value that masks a score when it is added.
   constexpr double barely = -1e4;

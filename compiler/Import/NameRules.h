@@ -18,6 +18,10 @@ bool isRearrangement(llvm::StringRef name);
 
 /// The values of a mask as a text: "only 0 and 1", "only 0 and -inf"; "" if the tensor is no mask.
 std::string maskContent(const TensorData &data);
+/// Whether the tensor is a table of positions: along the last dimension, or along the second, pairs of a sine and a cosine.
+bool isSinusoid(const TensorData &data);
+/// Whether the tensor holds one filter several times: its slices along the first dimension are equal, but not their elements.
+bool isRepeatedFilter(const TensorData &data);
 /// Whether all elements are equal.
 bool isSplat(const TensorData &data);
 /// Whether one matrix is the transpose of the other, bit by bit.

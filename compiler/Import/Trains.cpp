@@ -298,11 +298,29 @@ Trains::Verdict Trains::decideByName(const Initializer &tensor) const {
     return decideMadeUp(tensor);
   if (rule == NameRule::buffer || spectral)
     return {TensorRole::frozen, "by its name a buffer", true};
+  if (isSinusoid(tensor.data))
+    return {TensorRole::frozen, "a table of sines and cosines", true};
+  if (rule == NameRule::parameter && isBesideStatistics(tensor.name))
+    return {TensorRole::frozen, "beside running statistics that no BatchNormalization reads, as in a frozen batch norm", true};
+  if (isRepeatedFilter(tensor.data))
+    return {TensorRole::parameter, "the same filter several times: it may be a constant", true};
+  if (fromPyTorch && (name == "kernel" || name.ends_with(".kernel")))
+    return {TensorRole::parameter, "PyTorch's modules have no parameter of this name", true};
   if (rule == NameRule::parameter)
     return {TensorRole::parameter, "by its name a parameter"};
   if (!fromPyTorch && tensor.data.type.getNumElements() == 1)
     return {TensorRole::constant, "one number with a name that says nothing", true};
   return {TensorRole::parameter, "a floating-point initializer; its name says nothing", true};
+}
+
+/// Whether a module has this weight or bias and running statistics that are no input of batch norm.
+bool Trains::isBesideStatistics(const std::string &name) const {
+  const std::string module = StringRef(name).substr(0, StringRef(name).rfind('.') + 1).str();
+  auto isPlain = [&](const char *statistics) {
+    const auto &users = usesOf(module + statistics);
+    return !users.empty() && llvm::none_of(users, [](const Use &use) { return use.node->op_type() == "BatchNormalization"; });
+  };
+  return (name == module + "weight" || name == module + "bias") && isPlain("running_mean") && isPlain("running_var");
 }
 
 /// Whether all users read the tensor at the input where modules have their weights.
@@ -413,7 +431,7 @@ std::vector<std::string> Trains::conclude() const {
                               plainName(llvm::join(trained, ", "), false),
                               "; --freeze NAME keeps one as it is, --train NAME confirms it"));
   if (!kept.empty())
-    warnings.push_back(textOf("by their names these tensors are no parameters, and they are not trained: ",
+    warnings.push_back(textOf("by their names or values these tensors are no parameters, and they are not trained: ",
                               plainName(llvm::join(kept, ", "), false), "; --train NAME trains one, --freeze NAME confirms it"));
   if (!rearranged.empty())
     warnings.push_back(textOf("the exporter transposed or computed these weights and gave them names of its own (",

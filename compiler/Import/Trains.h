@@ -50,6 +50,7 @@ private:
   Verdict decideByName(const Initializer &tensor) const;
   Verdict decideMadeUp(const Initializer &tensor) const;
   bool isRearranged(const Initializer &tensor, const std::string &parameter) const;
+  bool isBesideStatistics(const std::string &name) const;
   bool isWeightOfItsUsers(const std::string &name) const;
   std::vector<std::string> parametersOf(const CallNotes &call) const;
   void findLostOf(const onnx::NodeProto &node, const CallNotes &call);

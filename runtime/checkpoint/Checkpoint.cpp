@@ -230,3 +230,13 @@ Result<TrainingPoint> CheckpointFolder::restore(const Manifest &manifest, const 
     return TrainingPoint();
   return failure("there is no usable checkpoint in '", folder, "'");
 }
+
+bool divisi::runtime::isOfCheckpoint(const std::string &file, const std::string &folder) {
+  std::error_code error;
+  const fs::path inside = fs::weakly_canonical(file, error).lexically_relative(fs::canonical(folder, error));
+  const std::string first = inside.empty() ? ".." : inside.begin()->string();
+  if (first == "..")
+    return false;
+  return fs::exists(folder + "/manifest.json", error) ? fs::exists(file, error)
+                                                      : first == "latest" || first == "best" || stepOf(first) >= 0;
+}

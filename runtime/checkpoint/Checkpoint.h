@@ -12,6 +12,9 @@ namespace divisi::runtime {
 
 class Communicator;
 
+/// Whether a file belongs to the checkpoints of a folder, or to the checkpoint that the folder itself is.
+bool isOfCheckpoint(const std::string &file, const std::string &folder);
+
 /// A folder of checkpoints: `step-N/{manifest.json,*.safetensors}`, the last ones and the best, and the files `latest`
 /// and `best`, which name them. Each is written under another name and renamed, so that there are only complete
 /// checkpoints whenever the program ends.

@@ -7,6 +7,8 @@
 
 using namespace divisi::runtime;
 
+namespace fs = std::filesystem;
+
 namespace {
 constexpr int64_t mostFiles = 1'000'000;
 
@@ -52,4 +54,12 @@ Result<std::vector<std::string>> divisi::runtime::expandPattern(const std::strin
   if (code != 0)
     return failure(code == GLOB_NOMATCH ? "no file matches '" : "cannot read the folder of '", path, "'");
   return paths;
+}
+
+bool divisi::runtime::isSameFile(const std::string &a, const std::string &b) {
+  std::error_code error;
+  if (fs::equivalent(a, b, error) && !error)
+    return true;
+  fs::path first = fs::weakly_canonical(a, error), second = fs::weakly_canonical(b, error);
+  return !error && first == second;
 }

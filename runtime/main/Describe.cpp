@@ -1,5 +1,6 @@
 #include "runtime/main/Describe.h"
 #include "runtime/core/Json.h"
+#include "runtime/main/OneLine.h"
 
 #include <algorithm>
 #include <iomanip>
@@ -47,7 +48,7 @@ std::string divisi::runtime::formatBytes(uint64_t bytes) {
 
 std::string divisi::runtime::describeText(const Manifest &manifest) {
   std::ostringstream out;
-  out << "model " << manifest.model << ", batch " << manifest.batch << "\n";
+  out << "model " << oneLine(manifest.model) << ", batch " << manifest.batch << "\n";
   if (manifest.ranks() > 1) {
     out << "devices: " << manifest.ranks() << ", as";
     for (const Axis &axis : manifest.mesh.axes())
@@ -61,7 +62,7 @@ std::string divisi::runtime::describeText(const Manifest &manifest) {
   }
   out << "\ninputs\n";
   for (const Input &input : manifest.inputs)
-    out << "  " << input.name << "  " << nameOf(input.dtype) << " " << toString(input.wholeShape())
+    out << "  " << oneLine(input.name) << "  " << nameOf(input.dtype) << " " << toString(input.wholeShape())
         << (input.label ? "  (label)" : "") << "\n";
   bool titled = false;
   for (const Prediction &output : manifest.predictions) {
@@ -69,13 +70,13 @@ std::string divisi::runtime::describeText(const Manifest &manifest) {
       continue;
     out << (titled ? "" : "\noutputs for --predict\n");
     titled = true;
-    out << "  " << output.name << "  " << nameOf(output.dtype) << " " << toString(output.shape) << "\n";
+    out << "  " << oneLine(output.name) << "  " << nameOf(output.dtype) << " " << toString(output.shape) << "\n";
   }
   Total parameters = totalOf(manifest, Role::Parameter);
   out << "\nparameters: " << parameters.elements << ", of which " << parameters.trainable << " train\n";
   for (const State &state : manifest.state)
     if (state.role == Role::Parameter)
-      out << "  " << state.name << "  " << nameOf(state.dtype) << " " << toString(state.wholeShape())
+      out << "  " << oneLine(state.name) << "  " << nameOf(state.dtype) << " " << toString(state.wholeShape())
           << (state.trainable ? "" : "  (frozen)") << "\n";
   for (int64_t stage = 0; stage < manifest.stages(); ++stage) {
     out << (manifest.mesh.size() > 1 ? "\nmemory of each device" : "\nmemory");

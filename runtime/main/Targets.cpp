@@ -1,5 +1,6 @@
 #include "runtime/main/Targets.h"
 #include "runtime/checkpoint/AtomicFile.h"
+#include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/data/CsvFile.h"
 #include "runtime/data/Paths.h"
 
@@ -32,34 +33,47 @@ std::vector<Target> targetsOf(const Options &options) {
   return targets;
 }
 
-bool isSame(const std::string &a, const std::string &b) {
-  std::error_code error;
-  if (fs::equivalent(a, b, error) && !error)
-    return true;
-  fs::path first = fs::weakly_canonical(a, error), second = fs::weakly_canonical(b, error);
-  return !error && first == second;
-}
-} // namespace
+/// A file that the program reads, and what it is.
+struct Source {
+  std::string path, what;
+};
 
-Status divisi::runtime::checkTargets(const Options &options) {
-  std::vector<Target> targets = targetsOf(options), existing = targets;
-  std::erase_if(existing, [](const Target &target) {
-    std::error_code error;
-    return !fs::exists(target.path, error);
-  });
+std::vector<Source> sourcesOf(const Options &options, const std::string &program, const std::string &weights) {
+  std::vector<Source> sources = {{program, "this program"}, {weights, "the file of this program's weights"}};
   for (const auto *files : {&options.data, &options.eval})
     for (const auto &[input, path] : *files) {
       std::optional<CsvPath> csv = parseCsvPath(path);
       Result<std::vector<std::string>> expanded = expandPattern(csv ? csv->file : path);
       for (const std::string &file : expanded.ok() ? *expanded : std::vector<std::string>())
-        for (const Target &target : existing)
-          if (isSame(file, target.path))
-            return Status::usage(concat(target.flag, " ", target.path, ": this is the data of '", input,
-                                        "', which would be lost: name another file"));
+        sources.push_back({file, concat("the data of '", input, "'")});
     }
+  return sources;
+}
+
+/// What would be lost if a target was written, or "".
+std::string lostBy(const Target &target, const std::vector<Source> &sources, const Options &options) {
+  std::error_code error;
+  if (!fs::exists(target.path, error))
+    return "";
+  for (const Source &source : sources)
+    if (isSameFile(source.path, target.path))
+      return source.what;
+  // Weights may replace those that training began with.
+  if (target.flag != "--save-weights" && !options.weights.empty() && isSameFile(options.weights, target.path))
+    return "the file of --weights";
+  return !options.checkpoint.empty() && isOfCheckpoint(target.path, options.checkpoint) ? "a file of --checkpoint" : "";
+}
+} // namespace
+
+Status divisi::runtime::checkTargets(const Options &options, const std::string &program, const std::string &weights) {
+  const std::vector<Target> targets = targetsOf(options);
+  const std::vector<Source> sources = sourcesOf(options, program, weights);
+  for (const Target &target : targets)
+    if (std::string lost = lostBy(target, sources, options); !lost.empty())
+      return Status::usage(concat(target.flag, " ", target.path, ": this is ", lost, ", which would be lost: name another file"));
   for (size_t i = 0; i < targets.size(); ++i) {
     for (size_t j = 0; j < i; ++j)
-      if (isSame(targets[i].path, targets[j].path))
+      if (isSameFile(targets[i].path, targets[j].path))
         return Status::usage(concat(targets[i].flag, " ", targets[i].path, ": ", targets[j].flag,
                                     " writes this file, too: name another one"));
     if (!targets[i].writesAtEnd)

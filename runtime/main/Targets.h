@@ -6,9 +6,9 @@
 
 namespace divisi::runtime {
 
-/// Checks before any work that the files named by flags can be written, and are neither the program's data nor each
-/// other. An error names the flag.
-Status checkTargets(const Options &options);
+/// Checks before any work that the files named by flags can be written, and are neither files that the program reads
+/// (also itself and its weights, "" without) nor each other. An error names the flag.
+Status checkTargets(const Options &options, const std::string &program, const std::string &weights);
 
 } // namespace divisi::runtime
 

@@ -53,11 +53,14 @@ void takeForAll(ClassNames &kept, const ClassNames &now) {
   kept.erase("");
 }
 
+std::filesystem::path ownPath() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error);
+}
+
 /// A file that the compiler wrote beside the program.
 std::string besideProgram(const std::string &name) {
-  std::error_code error;
-  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / name).string();
+  return (ownPath().parent_path() / name).string();
 }
 } // namespace
 
@@ -71,7 +74,10 @@ void Trainer::printNote(const std::string &line) const {
     std::cout << "note: " << oneLine(line) << std::endl;
 }
 
-Status Trainer::checkFiles() { return isFirst() ? checkTargets(options) : Status(); }
+Status Trainer::checkFiles() {
+  const std::string weights = manifest.weightsFile.empty() ? "" : besideProgram(manifest.weightsFile);
+  return isFirst() ? checkTargets(options, ownPath().string(), weights) : Status();
+}
 
 Status Trainer::openData() {
   auto note = [this](const std::string &line) { printNote(line); };

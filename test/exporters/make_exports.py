@@ -20,7 +20,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "models"))
 import make_models  # noqa: E402
 from modules import (BatchNorm, Dropout, Attention, Tied, Norms, Bce, Encoder, Dlrm, Lora, WeightNorm, Siamese, Recurrent, Packed,
                      Scaled, Bag, Bags, Scripted, Pooled, Strided, Mixed, Stops, Stable, FrozenNorm, Queries, Views, Ties, Mixup,
-                     Resized)  # noqa: E402
+                     Resized, Filters)  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 K, STEPS = make_models.K, make_models.STEPS
@@ -395,10 +395,18 @@ def resized(name):
     make(name, Resized(), classes(K * 8, 6, 3), 8, {"torchscript": AGREES, "dynamo": AGREES})
 
 
+def filters(name):
+    x, y = make_models.images(K * 8, 2, 6, 6, 3)
+    kept = ["by their names or values", *(f"norm.{part}" for part in ("weight", "bias", "running_mean", "running_var")), "pos_embed"]
+    make(name, perturbed(Filters()), {"x": x, "label": y}, 8, {
+        "torchscript": {"flags": "--freeze blur.kernel", "warnings": kept}, "torchscript_default": {"refused": "perhaps from parameters"},
+        "dynamo": AGREES})
+
+
 CASES = [batch_norm, dropout, dropout_of_zero, buffers, masks, tied, equal_norms, bce, bce_pos_weight, encoder,
          encoder_dropout, dlrm, lora, weight_norm, siamese, scalars, lstm, bilstm, gru, rnn, packed,
          bag_sum, bag_mean, bag_max, bags, bags_of_mean, scripted, half, brain, double, mixed, pooled, strided,
-         stops, stable, frozen_norm, queries, views, ties, mixup, resized]
+         stops, stable, frozen_norm, queries, views, ties, mixup, resized, filters]
 
 if __name__ == "__main__":
     for i, c in enumerate(CASES):

@@ -178,7 +178,7 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
     if (wrong.empty() && flags->emit.empty() && flags->output.empty())
       wrong = "-o OUTPUT is missing (or --emit LEVEL)";
     if (wrong.empty())
-      wrong = flags->emit.empty() ? checkProgram(flags->output) : checkOutput(flags->output);
+      wrong = flags->emit.empty() ? checkProgram(*command, flags->output) : checkOutput(*command, "-o", flags->output);
     if (wrong.empty() && !codegen::isKnownCpu(flags->cpu))
       wrong = "--cpu " + flags->cpu + ": unknown processor (try native, x86-64-v3 or x86-64-v4)";
     if (!wrong.empty()) {

@@ -151,7 +151,7 @@ void tools::addDiff(CLI::App &app, int &exitCode) {
     if (wrong.empty() && command->get_option("--cluster")->count() && flags->cluster.empty())
       wrong = "--cluster is empty";
     if (wrong.empty() && command->get_option("--html")->count())
-      wrong = flags->html.empty() ? "--html is empty" : checkOutput(flags->html);
+      wrong = flags->html.empty() ? "--html is empty" : checkOutput(*command, "--html", flags->html);
     if (!wrong.empty()) {
       llvm::errs() << "error: " << wrong << "\n";
       exitCode = 2;

@@ -31,7 +31,8 @@ struct LocalRanks::Rank {
   int status = 0, stoppedLooks = 0;
   std::optional<Clock::time_point> again = {}; // when it is replaced
 
-  void tell(int signal) const { kill(-pid, signal); } // and what it has started, if it is a script
+  /// And what it has started, if it is a script. One that is stopped (SIGSTOP) acts on a signal when it goes on.
+  void tell(int signal) const { kill(-pid, signal), kill(-pid, SIGCONT); }
 
   /// Whether it has been stopped for some seconds, of the looks that are taken five times a second.
   bool hasStopped() { return (stoppedLooks = isStopped(pid) ? stoppedLooks + 1 : 0) > 10; }

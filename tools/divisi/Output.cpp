@@ -1,5 +1,8 @@
 #include "divisi/Output.h"
 
+#include "compiler/WeightsFile.h"
+
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -11,7 +14,34 @@ static std::string cannotWrite(const std::string &file, const std::string &reaso
   return "cannot write " + (file == "-" ? "the standard output" : "'" + file + "'") + ": " + reason;
 }
 
-std::string tools::checkOutput(const std::string &file) {
+/// Whether an argument may name a file: not a strategy, say, which happens to be called as a file in the folder.
+static bool mayNameFile(const CLI::Option &option, llvm::StringRef argument) {
+  return option.get_positional() || llvm::StringRef(option.get_type_name()).contains("FILE") ||
+         argument.find_first_of("./") != llvm::StringRef::npos;
+}
+
+/// Whether an argument names this file: FILE, NAME=FILE, or FILE@CLUSTER.
+static bool names(llvm::StringRef argument, llvm::StringRef file) {
+  return llvm::any_of(std::initializer_list<llvm::StringRef>{argument, argument.split('=').second, argument.rsplit('@').first},
+                      [&](llvm::StringRef name) { return !name.empty() && (name == file || sys::fs::equivalent(name, file)); });
+}
+
+/// An error text if another argument names a file that a flag would replace.
+static std::string checkNamedOnce(const CLI::App &command, const std::string &flag, const std::string &file) {
+  for (const CLI::Option *option : command.get_options())
+    for (const std::string &argument : option->results())
+      if (!option->check_name(flag) && mayNameFile(*option, argument) && names(argument, file))
+        return flag + " " + file + ": " + option->get_name() + " names this file, too: name another one";
+  for (const CLI::App *group : command.get_subcommands([](const CLI::App *part) { return part->get_name().empty(); }))
+    if (std::string wrong = checkNamedOnce(*group, flag, file); !wrong.empty())
+      return wrong;
+  for (const std::string &argument : command.remaining())
+    if (names(argument, file))
+      return flag + " " + file + ": '" + argument + "' names this file, too: name another one";
+  return "";
+}
+
+static std::string checkWritable(const std::string &file) {
   if (file.empty() || file == "-")
     return "";
   if (sys::fs::is_directory(file))
@@ -26,13 +56,20 @@ std::string tools::checkOutput(const std::string &file) {
   return sys::fs::can_write(folder) ? "" : cannotWrite(file, "permission denied");
 }
 
-std::string tools::checkProgram(const std::string &path) {
+std::string tools::checkOutput(const CLI::App &command, const std::string &flag, const std::string &file) {
+  std::string wrong = checkWritable(file);
+  return wrong.empty() && !file.empty() && file != "-" ? checkNamedOnce(command, flag, file) : wrong;
+}
+
+std::string tools::checkProgram(const CLI::App &command, const std::string &path) {
   sys::fs::file_status status;
   if (!sys::fs::status(path, status) && status.type() != sys::fs::file_type::regular_file &&
       status.type() != sys::fs::file_type::directory_file)
     return "-o " + path + ": this is not a file";
-  std::string wrong = checkOutput(path);
-  return wrong.empty() ? checkOutput(path + ".safetensors") : wrong;
+  std::string wrong = checkOutput(command, "-o", path);
+  if (wrong.empty())
+    wrong = checkOutput(command, "-o", path + ".safetensors");
+  return wrong.empty() ? llvm::toString(compiler::checkReplaceable(path + ".safetensors")) : wrong;
 }
 
 std::string tools::writeOutput(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)> print) {

@@ -137,8 +137,7 @@ std::string PlanFlags::finish(const CLI::App &command, bool explains) {
     wrong = "--microbatches 1 leaves no pipeline for --pipelines";
   if (wrong.empty() && !pipelines && plan.empty() && !swimlane.empty())
     wrong = "--swimlane is for --pipelines, or the --plan of one";
-  for (const std::string &file : {html, swimlane})
-    if (wrong.empty())
-      wrong = tools::checkOutput(file);
-  return wrong;
+  if (wrong.empty())
+    wrong = tools::checkOutput(command, "--html", html);
+  return wrong.empty() ? tools::checkOutput(command, "--swimlane", swimlane) : wrong;
 }

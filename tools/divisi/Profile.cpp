@@ -194,6 +194,9 @@ void tools::addProfile(CLI::App &app, int &exitCode) {
       exitCode = 2;
       return;
     }
-    exitCode = Profiling(*flags).run();
+    if (std::string wrong = checkOutput(*command, "--layers", flags->layers); !wrong.empty())
+      exitCode = tools::fail(wrong, 2);
+    else
+      exitCode = Profiling(*flags).run();
   });
 }

@@ -178,6 +178,42 @@ TEST_F(TrainsTest, namesDecideWithAWarning) {
   EXPECT_TRUE(warnings.empty());
 }
 
+/// The names are those of parameters, but the values or what is beside them tells something else.
+TEST_F(TrainsTest, buffersWithNamesOfParametersAreNotSilent) {
+  ModelMaker table = product("pos_embed");
+  auto sizes = table.model.mutable_graph()->mutable_initializer(1);
+  sizes->set_dims(0, 3), sizes->set_dims(1, 4);
+  std::vector<float> angles;
+  for (double position : {0, 1, 2})
+    for (double angle : {position, position / 10})
+      angles.push_back((float)std::sin(angle)), angles.push_back((float)std::cos(angle));
+  setValues(table, 1, angles);
+  EXPECT_HAS(verdict(table, "pos_embed"), "frozen: a table of sines and cosines");
+  angles[2] += 0.1f;
+  setValues(table, 1, angles);
+  EXPECT_HAS(verdict(table, "pos_embed"), "parameter: by its name");
+
+  EXPECT_HAS(verdict(product("blur.kernel"), "blur.kernel"), "parameter: PyTorch's modules have no parameter of this name");
+  EXPECT_HAS(verdict(product("dense/kernel", "tf2onnx"), "dense/kernel"), "parameter: by its name");
+
+  ModelMaker filter = product("conv.weight");
+  auto *shape = filter.model.mutable_graph()->mutable_initializer(1);
+  shape->set_dims(0, 3), shape->set_dims(1, 1), shape->add_dims(2);
+  setValues(filter, 1, {1, 2, 1, 2, 1, 2});
+  EXPECT_HAS(verdict(filter, "conv.weight"), "parameter: the same filter several times");
+  setValues(filter, 1, {1, 2, 1, 2, 1, 3});
+  EXPECT_HAS(verdict(filter, "conv.weight"), "parameter: by its name");
+  setValues(filter, 1, {1, 1, 1, 1, 1, 1});
+  EXPECT_HAS(verdict(filter, "conv.weight"), "parameter: by its name");
+
+  ModelMaker norm = product("norm.weight");
+  EXPECT_HAS(verdict(norm, "norm.weight"), "parameter: by its name");
+  norm.weight("norm.running_mean", {2, 3}).weight("norm.running_var", {2, 3});
+  norm.node("Mul", {"norm.running_mean", "norm.running_var"}, {"unused"}, "scale");
+  EXPECT_HAS(verdict(norm, "norm.weight"), "frozen: beside running statistics that no BatchNormalization reads");
+  EXPECT_HAS(verdict(norm, "fc.weight"), "parameter: by its name");
+}
+
 TEST_F(TrainsTest, masksAreKnownByTheirNumbers) {
   ModelMaker m = product("visible");
   setValues(m, 1, {0, 1, 1, 0, 0, 1});
