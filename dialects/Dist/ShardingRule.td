@@ -22,6 +22,8 @@ def ShardingRuleInterface : OpInterface<"ShardingRuleInterface"> {
     }], "void", "growResult", (ins "unsigned":$result, "::mlir::RankedTensorType":$type), "", [{
       $_op->getResult(result).setType(type);
     }]>,
+    InterfaceMethod<"What the padding of its result holds where the last operand's is zero.",
+      "::divisi::dist::AtZero", "getAtZero", (ins), "", [{ return ::divisi::dist::AtZero::unknown; }]>,
     InterfaceMethod<"The operation's own verifier, which comes after those of its interfaces: rules read what it checks.",
       "::llvm::LogicalResult", "verifyItself", (ins), "", [{ return $_op.verify(); }]>
   ];

@@ -8,9 +8,11 @@ include "dialects/Graph/Attributes.td"
 class Graph_Elementwise<string mnemonic, string linear, int flops, list<Trait> traits>
     : Op<Graph_Dialect, mnemonic, !listconcat([Pure, ShardingRuleInterface, CostInterface,
          DeclareOpInterfaceMethods<GradientInterface>], traits)>, Documented {
+  string atZero = "unknown"; // dist::AtZero
   let removedBy = "form-kernels, which moves it into an exec.kernel";
   let description = documentation;
   code facets = [{
+    ::divisi::dist::AtZero getAtZero() { return ::divisi::dist::AtZero::}] # atZero # [{; }
     ::divisi::dist::ShardingRule getShardingRule() {
       return ::divisi::dist::ShardingRule::elementwise(*this, ::divisi::dist::Linear::}] # linear # [{);
     }
@@ -43,19 +45,29 @@ class Graph_NumberUnary<string mnemonic, string text, string equation, string fr
 
 def Graph_NegOp : Graph_NumberUnary<"neg", "-x", "-x", "the importer (Neg, NegativeLogLikelihoodLoss) and by gradients", "all">;
 def Graph_AbsOp : Graph_NumberUnary<"abs", "absolute value", "|x|",
-    "the importer (Abs, Softsign, ReduceL1, LpPool, LpNormalization), gradients of extrema, and make-train with loss scaling">;
+    "the importer (Abs, Softsign, ReduceL1, LpPool, LpNormalization), gradients of extrema, and make-train with loss scaling"> {
+  let atZero = "zero";
+}
 def Graph_ExpOp : Graph_Unary<"exp", "e^x", "e^x",
     "the importer (Exp, Elu, Celu, Selu, ReduceLogSumExp), gradients, and decompositions of softmax, cross_entropy and attention", 10>;
 def Graph_LogOp : Graph_Unary<"log", "natural logarithm", "ln x",
     "the importer (Log, ReduceLogSum, ReduceLogSumExp), gradients of graph.pow, and decompositions of log_softmax, "
-    "cross_entropy and attention", 10>;
+    "cross_entropy and attention", 10> {
+  let atZero = "pole";
+}
 def Graph_SqrtOp : Graph_Unary<"sqrt", "square root", "x^(1/2)",
-    "the importer (Sqrt, Pow by 0.5, ReduceL2, LpPool, LpNormalization) and make-train (adam, norms of gradients)", 4>;
+    "the importer (Sqrt, Pow by 0.5, ReduceL2, LpPool, LpNormalization) and make-train (adam, norms of gradients)", 4> {
+  let atZero = "zero";
+}
 def Graph_RsqrtOp : Graph_Unary<"rsqrt", "1/sqrt(x)", "x^(-1/2)",
-    "the importer (Pow by -0.5, normalizations), gradients, decompositions of norms, and make-train (adam)", 4>;
+    "the importer (Pow by -0.5, normalizations), gradients, decompositions of norms, and make-train (adam)", 4> {
+  let atZero = "pole";
+}
 def Graph_ReciprocalOp : Graph_Unary<"reciprocal", "1/x", "1 / x",
     "the importer (Reciprocal, Pow by -1), the gradient of cross_entropy, the decomposition of softmax, and make-train "
-    "with loss scaling", 4>;
+    "with loss scaling", 4> {
+  let atZero = "pole";
+}
 def Graph_TanhOp : Graph_Unary<"tanh", "hyperbolic tangent", "(e^x - e^-x) / (e^x + e^-x)",
     "the importer (Tanh, Mish, Attention), decompositions of gelu and gelu_grad, and make-train (adam)", 12>;
 def Graph_ErfOp : Graph_Unary<"erf", "error function", "2 / sqrt(pi) * integral of e^(-t^2) for t from 0 to x",
@@ -240,9 +252,13 @@ def Graph_MulOp : Graph_Binary<"mul", "lhs * rhs", "x * y",
     "the importer (Mul, and operators made of it), gradients and decompositions">;
 def Graph_DivOp : Graph_Binary<"div", "lhs / rhs; integers truncate",
     "x / y, of integers its integer part, and 0 if y = 0 or x / y overflows",
-    "the importer (Div, Mean, and operators made of it) and by gradients", "no", 4>;
+    "the importer (Div, Mean, and operators made of it) and by gradients", "no", 4> {
+  let atZero = "pole";
+}
 def Graph_RemOp : Graph_Binary<"rem", "remainder with the sign of lhs", "x - y * trunc(x / y), of integers 0 if y = 0",
-    "the importer (Mod, indices of MaxPool)", "no", 10>;
+    "the importer (Mod, indices of MaxPool)", "no", 10> {
+  let atZero = "pole";
+}
 def Graph_PowOp : Graph_Binary<"pow", "lhs to the power of rhs", "x^y",
     "the importer (Pow, LpPool, LRN) and by its own gradient", "no", 25>;
 def Graph_MaxOp : Graph_Binary<"max", "the larger; NaN if either is", "max(x, y)",

@@ -145,7 +145,7 @@ private:
       if (dims.empty())
         continue;
       SmallVector<int> rest = dimsThat(false, result, rule.results[i]);
-      bool zeros = staysZero(op, number, rule, i);
+      const bool zeros = staysZero(op, number, rule, i), infinite = !zeros && mayBeInfinite(op, i);
       now[result] = result;
       if (rest.size() < dims.size())
         cast<dist::ShardingRuleInterface>(op).growResult(
@@ -158,7 +158,19 @@ private:
         zero.insert(now[result]);
       else
         zero.erase(now[result]);
+      if (infinite)
+        wild.insert(now[result]);
     }
+  }
+
+  static dist::AtZero atZero(Operation *op) { return cast<dist::ShardingRuleInterface>(op).getAtZero(); }
+
+  /// Whether the padding of a result may hold infinities or NaN: behind a division by padding, say.
+  bool mayBeInfinite(Operation *op, unsigned result) const {
+    auto isWild = [&](Value operand) { return wild.contains(operand); };
+    return isa<FloatType>(elementType(op->getResult(result))) &&
+           (llvm::any_of(op->getOperands(), isWild) ||
+            (atZero(op) == dist::AtZero::pole && zero.contains(op->getOperands().back())));
   }
 
   /// Makes the padding of a contracted factor neutral. For a sum it is zero in every operand, not only in one: a value
@@ -224,10 +236,13 @@ private:
   }
 
   /// Whether a result is zero in its padding. This holds for linear operations whose operands are zero there along each
-  /// padded factor of the result: one operand of a multiplication, all terms of a sum.
+  /// padded factor of the result: one operand of a multiplication, if the other is finite, all terms of a sum.
   bool staysZero(Operation *op, int number, const ShardingRule &rule, unsigned result) const {
     if (rule.zero)
       return true;
+    if (llvm::any_of(op->getOperands(), [&](Value operand) { return wild.contains(operand); }))
+      return false;
+    const bool keeps = rule.linear != Linear::no || atZero(op) == dist::AtZero::zero;
     for (const auto &list : rule.results[result])
       for (int factor : list) {
         bool any = false, all = op->getNumOperands() > 0;
@@ -237,7 +252,7 @@ private:
           any |= known;
           all &= known;
         }
-        if (pads.grows(number, factor) && !(rule.linear == Linear::each ? any : rule.linear != Linear::no && all))
+        if (pads.grows(number, factor) && !(rule.linear == Linear::each ? any : keeps && all))
           return false;
       }
     return true;
@@ -270,6 +285,7 @@ private:
   llvm::DenseMap<Value, Value> zeros;                     // the same with zeros in the padding, for library calls
   llvm::DenseMap<std::pair<Value, uint64_t>, Value> cuts; // sliced back along some dimensions
   llvm::DenseSet<Value> zero;                             // values that are zero in their padding
+  llvm::DenseSet<Value> wild;                             // values that may be infinite or NaN there
 };
 } // namespace
 

@@ -2,6 +2,9 @@
 #include "runtime/core/Scratch.h"
 #include "runtime/devices/cpu/MatmulPlan.h"
 
+#include <algorithm>
+#include <string_view>
+
 using namespace divisi::runtime;
 using dnnl::memory;
 
@@ -37,6 +40,7 @@ struct Description {
       high.push_back(c.pad_high[d]);
     }
   }
+  int64_t channelsOfGroup() const { return dims[ConvW][dims[ConvW].size() - stride.size() - 1]; }
   memory::desc user(ConvSlot slot) const { return {dims[slot], type, tags[slot]}; }
   memory::desc any(ConvSlot slot) const { return {dims[slot], type, memory::format_tag::any}; }
 };
@@ -48,6 +52,14 @@ struct Choice {
   memory::desc scratchpad;
   std::string kernel;
 };
+
+constexpr int64_t mostElementsOfVector = 16; // floats of AVX-512
+
+bool isStrided1x1(const Description &d) {
+  auto isOne = [](int64_t size) { return size == 1; };
+  return std::all_of(d.dims[ConvW].end() - static_cast<ptrdiff_t>(d.stride.size()), d.dims[ConvW].end(), isOne) &&
+         !std::all_of(d.stride.begin(), d.stride.end(), isOne);
+}
 
 /// `free`: the library also chooses the layouts of x and y.
 Choice choose(ConvKind kind, const Description &d, bool free, const dnnl::engine &engine) {
@@ -73,6 +85,11 @@ Choice choose(ConvKind kind, const Description &d, bool free, const dnnl::engine
   }
   convolution_backward_weights::primitive_desc weights({algorithm, x, w, y, d.stride, d.dilation, d.low, d.high}, attr,
                                                        engine, forward);
+  // Kernels for 1x1 filters with strides write beyond their scratchpad if channels-last inputs have fewer channels than
+  // a vector has elements (oneDNN's issue 6035).
+  while (!free && isStrided1x1(d) && d.channelsOfGroup() < mostElementsOfVector &&
+         std::string_view(weights.impl_info_str()).starts_with("jit_1x1") && weights.next_impl())
+    ;
   return {convolution_backward_weights(weights),
           {weights.src_desc(), weights.diff_weights_desc(), weights.diff_dst_desc()},
           weights.scratchpad_desc(),
