@@ -185,17 +185,15 @@ void tools::addProfile(CLI::App &app, int &exitCode) {
   command->callback([flags, command, &exitCode] {
     flags->forwarded = command->remaining();
     if (flags->model.empty() == flags->from.empty()) {
-      llvm::errs() << "error: expected a model, or --from FILE\n";
-      exitCode = 2;
+      exitCode = fail("expected a model, or --from FILE", 2);
       return;
     }
     if (!flags->layers.empty() && flags->devices > 1) {
-      llvm::errs() << "error: --layers is about one device: leave out --devices\n";
-      exitCode = 2;
+      exitCode = fail("--layers is about one device: leave out --devices", 2);
       return;
     }
     if (std::string wrong = checkOutput(*command, "--layers", flags->layers); !wrong.empty())
-      exitCode = tools::fail(wrong, 2);
+      exitCode = fail(wrong, 2);
     else
       exitCode = Profiling(*flags).run();
   });

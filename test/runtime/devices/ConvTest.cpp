@@ -103,6 +103,22 @@ TEST(ConvScratch, DoesNotGrowAfterTheFirstStep) {
   EXPECT_EQ(context.cache.size(), 2u);
 }
 
+/// oneDNN's kernels for 1x1 filters with strides wrote behind their scratchpad where there are few channels.
+TEST(ConvScratch, NothingIsWrittenBehindIt) {
+  for (int64_t channels : {1, 3, 5, 7, 9, 15, 17}) {
+    DivisiConv conv = describeConv({"strided", 4, 1, channels, 3, {{16, 1, 2}, {15, 1, 1}}}, true, DIVISI_F32);
+    auto plan = ConvPlan::create(ConvKind::FilterGrad, conv);
+    ASSERT_NE(plan, nullptr);
+    std::vector<float> x(1 << 15), dy(1 << 15), dw(1 << 10);
+    constexpr size_t guard = 1 << 16;
+    const size_t bytes = plan->scratchBytes();
+    std::vector<char> memory(bytes + guard + 64, 'g');
+    char *scratch = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
+    plan->run(scratch, {x.data(), dy.data(), dw.data()});
+    EXPECT_EQ(std::count(scratch + bytes, scratch + bytes + guard - 64, 'g'), static_cast<ptrdiff_t>(guard - 64)) << channels;
+  }
+}
+
 TEST(ConvErrors, GroupsMustDivideTheChannels) {
   DivisiConv conv = describeConv(convCases[3], false, DIVISI_F32);
   conv.groups = 2;
