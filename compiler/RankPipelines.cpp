@@ -79,6 +79,7 @@ public:
     }
     tryNarrow();
     llvm::stable_sort(found, isBetter);
+    dropEqual();
     std::vector<PipelineCandidate *> best; // of those with equal stages, and of the others
     for (bool narrow : {false, true}) {
       size_t before = best.size();

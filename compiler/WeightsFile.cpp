@@ -5,44 +5,33 @@
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <fstream>
 
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
 namespace json = llvm::json;
 
-/// What the metadata of each such file say.
-static constexpr llvm::StringLiteral metadata = "__metadata__", key = "divisi", mark = "initial weights";
+/// The header of each such file begins so.
+static constexpr llvm::StringLiteral mark = R"({"__metadata__":{"divisi":"initial weights"})";
 
 llvm::Error compiler::checkReplaceable(StringRef path) {
   if (!llvm::sys::fs::is_regular_file(path))
     return llvm::Error::success();
-  auto foreign = [&] {
-    return llvm::createStringError("cannot write the program's weights to '" + path +
-                                   "': this file exists, and no compilation wrote it: choose another -o, or remove it");
-  };
-  auto length = llvm::MemoryBuffer::getFileSlice(path, 8, 0);
-  if (!length || (*length)->getBufferSize() < 8)
-    return foreign();
-  const uint64_t bytes = llvm::support::endian::read64le((*length)->getBufferStart());
-  uint64_t size = 0;
-  if (llvm::sys::fs::file_size(path, size) || bytes > size - 8)
-    return foreign();
-  auto text = llvm::MemoryBuffer::getFileSlice(path, bytes, 8);
-  auto header = text ? json::parse((*text)->getBuffer()) : json::Value(nullptr);
-  if (!header) {
-    llvm::consumeError(header.takeError());
-    return foreign();
-  }
-  const json::Object *entries = header->getAsObject(), *about = entries ? entries->getObject(metadata) : nullptr;
-  return about && about->getString(key) == mark ? llvm::Error::success() : foreign();
+  char begin[8 + mark.size()] = {};
+  std::ifstream(path.str(), std::ios::binary).read(begin, sizeof begin);
+  if (StringRef(begin + 8, mark.size()) == mark)
+    return llvm::Error::success();
+  return llvm::createStringError("cannot write the program's weights to '" + path +
+                                 "': this file exists, and is not marked as a program's initial weights (files of earlier "
+                                 "versions are not): choose another -o, or remove it");
 }
 
 llvm::Expected<WeightsReference> divisi::compiler::writeWeights(StringRef path, ArrayRef<Weight> weights) {
-  json::Object header{{metadata, json::Object{{key, mark}}}};
+  json::Object header;
   int64_t offset = 0;
   for (const Weight &weight : weights) {
     json::Array shape;
@@ -54,8 +43,9 @@ llvm::Expected<WeightsReference> divisi::compiler::writeWeights(StringRef path, 
                                        {"data_offsets", json::Array{offset, end}}};
     offset = end;
   }
-  std::string text;
-  llvm::raw_string_ostream(text) << json::Value(std::move(header));
+  std::string text = mark.str(), entries;
+  llvm::raw_string_ostream(entries) << json::Value(std::move(header));
+  text += entries == "{}" ? "}" : "," + entries.substr(1);
   text.resize((text.size() + 7) / 8 * 8, ' '); // so that the data begins aligned
   char length[8];
   llvm::support::endian::write64le(length, text.size());

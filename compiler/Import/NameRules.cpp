@@ -121,7 +121,7 @@ static bool isSinusoidAlong(const TensorData &data, int64_t axis) {
       squares += value * value;
       most = std::max(most, std::abs(value));
     }
-    if (most > 1.001 || (squares != 0 && std::abs(squares - half) > tolerance))
+    if (!(most <= 1.001) || !(squares == 0 || std::abs(squares - half) <= tolerance))
       return false;
     rows += squares != 0;
   }
@@ -135,7 +135,7 @@ bool divisi::compiler::isSinusoid(const TensorData &data) {
 }
 
 bool divisi::compiler::isRepeatedFilter(const TensorData &data) {
-  if (data.missing || data.bytes.empty() || data.type.getRank() < 3 || data.type.getShape()[0] < 2 || isSplat(data))
+  if (!mayBeRead(data) || data.bytes.empty() || data.type.getRank() < 3 || data.type.getShape()[0] < 2 || isSplat(data))
     return false;
   const size_t slice = data.bytes.size() / data.type.getShape()[0];
   for (size_t at = slice; at < data.bytes.size(); at += slice)

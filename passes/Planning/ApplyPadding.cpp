@@ -100,6 +100,8 @@ private:
       GraphBuilder b(builder, old.getLoc());
       SmallVector<int64_t> starts(tensorType(value).getRank(), 0);
       known = b.slice(value, starts, resized(tensorType(value), dims, pads.size()).getShape());
+      if (wild.contains(value) && dims.size() < dimsOf(old).size())
+        wild.insert(known);
     }
     return known;
   }

@@ -237,6 +237,7 @@ bool divisi::runtime::isOfCheckpoint(const std::string &file, const std::string 
   const std::string first = inside.empty() ? ".." : inside.begin()->string();
   if (first == "..")
     return false;
-  return fs::exists(folder + "/manifest.json", error) ? fs::exists(file, error)
-                                                      : first == "latest" || first == "best" || stepOf(first) >= 0;
+  if (fs::exists(folder + "/manifest.json", error))
+    return first == "manifest.json" || first.starts_with("state");
+  return first == "latest" || first == "best" || stepOf(first) >= 0;
 }

@@ -60,6 +60,7 @@ bool divisi::runtime::isSameFile(const std::string &a, const std::string &b) {
   std::error_code error;
   if (fs::equivalent(a, b, error) && !error)
     return true;
-  fs::path first = fs::weakly_canonical(a, error), second = fs::weakly_canonical(b, error);
-  return !error && first == second;
+  std::error_code other;
+  fs::path first = fs::weakly_canonical(a, error), second = fs::weakly_canonical(b, other);
+  return !error && !other && first == second;
 }

@@ -38,8 +38,8 @@ struct Source {
   std::string path, what;
 };
 
-std::vector<Source> sourcesOf(const Options &options, const std::string &program, const std::string &weights) {
-  std::vector<Source> sources = {{program, "this program"}, {weights, "the file of this program's weights"}};
+std::vector<Source> sourcesOf(const Options &options, const std::string &program) {
+  std::vector<Source> sources = {{program, "this program"}};
   for (const auto *files : {&options.data, &options.eval})
     for (const auto &[input, path] : *files) {
       std::optional<CsvPath> csv = parseCsvPath(path);
@@ -51,25 +51,27 @@ std::vector<Source> sourcesOf(const Options &options, const std::string &program
 }
 
 /// What would be lost if a target was written, or "".
-std::string lostBy(const Target &target, const std::vector<Source> &sources, const Options &options) {
+std::string lostBy(const Target &target, const std::vector<Source> &sources, const Options &options,
+                   const std::string &weights) {
   std::error_code error;
   if (!fs::exists(target.path, error))
     return "";
   for (const Source &source : sources)
     if (isSameFile(source.path, target.path))
       return source.what;
-  // Weights may replace those that training began with.
-  if (target.flag != "--save-weights" && !options.weights.empty() && isSameFile(options.weights, target.path))
-    return "the file of --weights";
+  if (target.flag != "--save-weights") // which may replace those that training began with
+    for (const Source &source : {Source{options.weights, "the file of --weights"}, Source{weights, "the file of this program's weights"}})
+      if (!source.path.empty() && isSameFile(source.path, target.path))
+        return source.what;
   return !options.checkpoint.empty() && isOfCheckpoint(target.path, options.checkpoint) ? "a file of --checkpoint" : "";
 }
 } // namespace
 
 Status divisi::runtime::checkTargets(const Options &options, const std::string &program, const std::string &weights) {
   const std::vector<Target> targets = targetsOf(options);
-  const std::vector<Source> sources = sourcesOf(options, program, weights);
+  const std::vector<Source> sources = sourcesOf(options, program);
   for (const Target &target : targets)
-    if (std::string lost = lostBy(target, sources, options); !lost.empty())
+    if (std::string lost = lostBy(target, sources, options, weights); !lost.empty())
       return Status::usage(concat(target.flag, " ", target.path, ": this is ", lost, ", which would be lost: name another file"));
   for (size_t i = 0; i < targets.size(); ++i) {
     for (size_t j = 0; j < i; ++j)

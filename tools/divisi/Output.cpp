@@ -14,29 +14,27 @@ static std::string cannotWrite(const std::string &file, const std::string &reaso
   return "cannot write " + (file == "-" ? "the standard output" : "'" + file + "'") + ": " + reason;
 }
 
-/// Whether an argument may name a file: not a strategy, say, which happens to be called as a file in the folder.
-static bool mayNameFile(const CLI::Option &option, llvm::StringRef argument) {
-  return option.get_positional() || llvm::StringRef(option.get_type_name()).contains("FILE") ||
-         argument.find_first_of("./") != llvm::StringRef::npos;
-}
-
-/// Whether an argument names this file: FILE, NAME=FILE, or FILE@CLUSTER.
-static bool names(llvm::StringRef argument, llvm::StringRef file) {
+/// Whether an argument (FILE, NAME=FILE or FILE@CLUSTER) of an option names this file, which exists. A word is not taken for
+/// a file that happens to be called so, unless the option is for files.
+static bool names(const CLI::Option *option, llvm::StringRef argument, llvm::StringRef file) {
+  const bool always = option && (option->get_positional() || llvm::StringRef(option->get_type_name()).contains("FILE"));
   return llvm::any_of(std::initializer_list<llvm::StringRef>{argument, argument.split('=').second, argument.rsplit('@').first},
-                      [&](llvm::StringRef name) { return !name.empty() && (name == file || sys::fs::equivalent(name, file)); });
+                      [&](llvm::StringRef name) {
+                        return (always || name.find_first_of("./") != llvm::StringRef::npos) && sys::fs::equivalent(name, file);
+                      });
 }
 
 /// An error text if another argument names a file that a flag would replace.
 static std::string checkNamedOnce(const CLI::App &command, const std::string &flag, const std::string &file) {
   for (const CLI::Option *option : command.get_options())
     for (const std::string &argument : option->results())
-      if (!option->check_name(flag) && mayNameFile(*option, argument) && names(argument, file))
+      if (!option->check_name(flag) && names(option, argument, file))
         return flag + " " + file + ": " + option->get_name() + " names this file, too: name another one";
   for (const CLI::App *group : command.get_subcommands([](const CLI::App *part) { return part->get_name().empty(); }))
     if (std::string wrong = checkNamedOnce(*group, flag, file); !wrong.empty())
       return wrong;
   for (const std::string &argument : command.remaining())
-    if (names(argument, file))
+    if (names(nullptr, argument, file))
       return flag + " " + file + ": '" + argument + "' names this file, too: name another one";
   return "";
 }
@@ -58,7 +56,7 @@ static std::string checkWritable(const std::string &file) {
 
 std::string tools::checkOutput(const CLI::App &command, const std::string &flag, const std::string &file) {
   std::string wrong = checkWritable(file);
-  return wrong.empty() && !file.empty() && file != "-" ? checkNamedOnce(command, flag, file) : wrong;
+  return wrong.empty() && sys::fs::is_regular_file(file) ? checkNamedOnce(command, flag, file) : wrong;
 }
 
 std::string tools::checkProgram(const CLI::App &command, const std::string &path) {
