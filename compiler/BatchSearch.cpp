@@ -37,13 +37,14 @@ std::vector<PlanReport::Flip> BatchSearch::others(const ModuleCandidate &best, c
                                                             const PlannerOptions &options) {
   std::vector<PlanReport::Flip> flips;
   const auto *batch = dimension();
+  const std::vector<std::string> forms = best.forms();
   for (bool larger : {false, true})
     for (int64_t times = 2; batch && times <= mostTimes && (larger || batch->second % times == 0); times *= 2) {
       const int64_t size = larger ? batch->second * times : batch->second / times;
       const Found *other = plan(size, cluster, options);
       if (!other)
         break;
-      if (other->fits == best.fits && other->mesh == planning::nameOf(best.mesh) && other->forms == best.forms())
+      if (other->fits == best.fits && other->mesh == planning::nameOf(best.mesh) && other->forms == forms)
         continue;
       flips.push_back({"batch", "samples", (double)batch->second, (double)size, other->fits ? other->name : "no plan fits", false});
       break;

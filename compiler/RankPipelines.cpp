@@ -78,8 +78,7 @@ public:
       tryAll(counts);
     }
     tryNarrow();
-    llvm::stable_sort(found, isBetter);
-    dropEqual();
+    rank();
     std::vector<PipelineCandidate *> best; // of those with equal stages, and of the others
     for (bool narrow : {false, true}) {
       size_t before = best.size();
@@ -95,8 +94,7 @@ public:
       if (!request.remat)
         refinement.keepMore(); // (asynchronous ones recompute nothing)
     });
-    llvm::stable_sort(found, isBetter);
-    dropEqual();
+    rank();
     return std::move(found);
   }
 
@@ -186,9 +184,10 @@ private:
     return list;
   }
 
-  /// Of the sorted pipelines, drops those with the cuts and figures of an earlier one, whose stages' plan differs in
-  /// nothing that counts.
-  void dropEqual() {
+  /// Sorts the pipelines, best first, and drops those with the cuts and figures of an earlier one, whose stages' plan
+  /// differs in nothing that counts.
+  void rank() {
+    llvm::stable_sort(found, isBetter);
     std::set<std::tuple<std::string, std::vector<std::string>, double, double>> seen;
     llvm::erase_if(found, [&](const PipelineCandidate &candidate) {
       return !seen.emplace(candidate.name(), candidate.options.cuts, candidate.seconds, candidate.memory).second;

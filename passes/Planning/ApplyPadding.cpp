@@ -167,11 +167,14 @@ private:
 
   static dist::AtZero atZero(Operation *op) { return cast<dist::ShardingRuleInterface>(op).getAtZero(); }
 
+  bool readsInfinite(Operation *op) const {
+    return llvm::any_of(op->getOperands(), [&](Value operand) { return wild.contains(operand); });
+  }
+
   /// Whether the padding of a result may hold infinities or NaN: behind a division by padding, say.
   bool mayBeInfinite(Operation *op, unsigned result) const {
-    auto isWild = [&](Value operand) { return wild.contains(operand); };
     return isa<FloatType>(elementType(op->getResult(result))) &&
-           (llvm::any_of(op->getOperands(), isWild) ||
+           (readsInfinite(op) ||
             (atZero(op) == dist::AtZero::pole && zero.contains(op->getOperands().back())));
   }
 
@@ -242,7 +245,7 @@ private:
   bool staysZero(Operation *op, int number, const ShardingRule &rule, unsigned result) const {
     if (rule.zero)
       return true;
-    if (llvm::any_of(op->getOperands(), [&](Value operand) { return wild.contains(operand); }))
+    if (readsInfinite(op))
       return false;
     const bool keeps = rule.linear != Linear::no || atZero(op) == dist::AtZero::zero;
     for (const auto &list : rule.results[result])

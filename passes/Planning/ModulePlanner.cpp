@@ -253,9 +253,9 @@ public:
     auto all = plan(most(), quick);
     if (!all || !isGood(all->front()))
       return all;
-    std::vector<ModuleCandidate> least = *all; // with `high` segments
-    if (all->front().mesh.devices() > 1)
-      promising.meshes = quick.meshes = {all->front().mesh};
+    std::vector<ModuleCandidate> least = std::move(*all); // with `high` segments
+    if (least.front().mesh.devices() > 1)
+      promising.meshes = quick.meshes = {least.front().mesh};
     auto isEnough = [&](size_t count) -> llvm::Expected<bool> {
       auto found = plan(count, quick);
       if (!found)
@@ -266,7 +266,7 @@ public:
         least = std::move(*found);
       return enough;
     };
-    for (size_t count = needed(whole, all->front()); high - low > step; count = low + (high - low) / 2) {
+    for (size_t count = needed(whole, least.front()); high - low > step; count = low + (high - low) / 2) {
       if (count <= low || count >= high)
         continue;
       auto enough = isEnough(count);

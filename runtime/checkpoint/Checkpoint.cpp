@@ -233,7 +233,7 @@ Result<TrainingPoint> CheckpointFolder::restore(const Manifest &manifest, const 
 
 bool divisi::runtime::isOfCheckpoint(const std::string &file, const std::string &folder) {
   std::error_code error;
-  const fs::path inside = fs::weakly_canonical(file, error).lexically_relative(fs::canonical(folder, error));
+  const fs::path inside = fs::canonical(file, error).lexically_relative(fs::canonical(folder, error));
   const std::string first = inside.empty() ? ".." : inside.begin()->string();
   if (first == "..")
     return false;

@@ -12,7 +12,7 @@ namespace divisi::runtime {
 
 class Communicator;
 
-/// Whether a file belongs to the checkpoints of a folder, or to the checkpoint that the folder itself is.
+/// Whether a file exists and belongs to the checkpoints of a folder, or to the checkpoint that the folder itself is.
 bool isOfCheckpoint(const std::string &file, const std::string &folder);
 
 /// A folder of checkpoints: `step-N/{manifest.json,*.safetensors}`, the last ones and the best, and the files `latest`

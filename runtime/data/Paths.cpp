@@ -7,8 +7,6 @@
 
 using namespace divisi::runtime;
 
-namespace fs = std::filesystem;
-
 namespace {
 constexpr int64_t mostFiles = 1'000'000;
 
@@ -54,13 +52,4 @@ Result<std::vector<std::string>> divisi::runtime::expandPattern(const std::strin
   if (code != 0)
     return failure(code == GLOB_NOMATCH ? "no file matches '" : "cannot read the folder of '", path, "'");
   return paths;
-}
-
-bool divisi::runtime::isSameFile(const std::string &a, const std::string &b) {
-  std::error_code error;
-  if (fs::equivalent(a, b, error) && !error)
-    return true;
-  std::error_code other;
-  fs::path first = fs::weakly_canonical(a, error), second = fs::weakly_canonical(b, other);
-  return !error && !other && first == second;
 }

@@ -1,4 +1,4 @@
-//===- Paths.h - patterns of files, and where files are ---------*- C++ -*-===//
+//===- Paths.h - patterns of files ------------------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_DATA_PATHS_H
 #define DIVISI_RUNTIME_DATA_PATHS_H
 
@@ -11,9 +11,6 @@ namespace divisi::runtime {
 /// The files that a path stands for: by name those that match its *, ? and [...], or in the order of its {000..123}.
 /// A path without these, or of a file that exists, stands for itself.
 Result<std::vector<std::string>> expandPattern(const std::string &path);
-
-/// Whether two paths lead to the same file, which need not exist.
-bool isSameFile(const std::string &a, const std::string &b);
 
 } // namespace divisi::runtime
 

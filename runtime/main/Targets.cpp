@@ -33,49 +33,62 @@ std::vector<Target> targetsOf(const Options &options) {
   return targets;
 }
 
-/// A file that the program reads, and what it is.
-struct Source {
-  std::string path, what;
-};
+bool isSame(const std::string &a, const std::string &b) {
+  std::error_code error, other;
+  if (fs::equivalent(a, b, error) && !error)
+    return true;
+  fs::path first = fs::weakly_canonical(a, error), second = fs::weakly_canonical(b, other);
+  return !error && !other && first == second;
+}
 
-std::vector<Source> sourcesOf(const Options &options, const std::string &program) {
-  std::vector<Source> sources = {{program, "this program"}};
+Status lost(const Target &target, const std::string &what) {
+  return Status::usage(concat(target.flag, " ", target.path, ": this is ", what, ", which would be lost: name another file"));
+}
+
+/// An error if a target is one of these files, which the program reads.
+Status checkRead(const std::vector<Target> &targets, const std::vector<std::string> &files, const std::string &what) {
+  for (const std::string &file : files)
+    for (const Target &target : targets)
+      if (isSame(file, target.path))
+        return lost(target, what);
+  return {};
+}
+
+/// Checks the targets that exist.
+Status checkExisting(std::vector<Target> targets, const Options &options, const std::string &program,
+                     const std::string &weights) {
   for (const auto *files : {&options.data, &options.eval})
     for (const auto &[input, path] : *files) {
       std::optional<CsvPath> csv = parseCsvPath(path);
       Result<std::vector<std::string>> expanded = expandPattern(csv ? csv->file : path);
-      for (const std::string &file : expanded.ok() ? *expanded : std::vector<std::string>())
-        sources.push_back({file, concat("the data of '", input, "'")});
+      if (!expanded.ok())
+        continue;
+      if (Status status = checkRead(targets, *expanded, concat("the data of '", input, "'")); !status.ok())
+        return status;
     }
-  return sources;
-}
-
-/// What would be lost if a target was written, or "".
-std::string lostBy(const Target &target, const std::vector<Source> &sources, const Options &options,
-                   const std::string &weights) {
-  std::error_code error;
-  if (!fs::exists(target.path, error))
-    return "";
-  for (const Source &source : sources)
-    if (isSameFile(source.path, target.path))
-      return source.what;
-  if (target.flag != "--save-weights") // which may replace those that training began with
-    for (const Source &source : {Source{options.weights, "the file of --weights"}, Source{weights, "the file of this program's weights"}})
-      if (!source.path.empty() && isSameFile(source.path, target.path))
-        return source.what;
-  return !options.checkpoint.empty() && isOfCheckpoint(target.path, options.checkpoint) ? "a file of --checkpoint" : "";
+  if (Status status = checkRead(targets, {program}, "this program"); !status.ok())
+    return status;
+  for (const Target &target : targets)
+    if (!options.checkpoint.empty() && isOfCheckpoint(target.path, options.checkpoint))
+      return lost(target, "a file of --checkpoint");
+  // Weights may replace those that training began with.
+  std::erase_if(targets, [](const Target &target) { return target.flag == "--save-weights"; });
+  Status status = checkRead(targets, {options.weights}, "the file of --weights");
+  return status.ok() ? checkRead(targets, {weights}, "the file of this program's weights") : status;
 }
 } // namespace
 
 Status divisi::runtime::checkTargets(const Options &options, const std::string &program, const std::string &weights) {
-  const std::vector<Target> targets = targetsOf(options);
-  const std::vector<Source> sources = sourcesOf(options, program);
-  for (const Target &target : targets)
-    if (std::string lost = lostBy(target, sources, options, weights); !lost.empty())
-      return Status::usage(concat(target.flag, " ", target.path, ": this is ", lost, ", which would be lost: name another file"));
+  std::vector<Target> targets = targetsOf(options), existing = targets;
+  std::erase_if(existing, [](const Target &target) {
+    std::error_code error;
+    return !fs::exists(target.path, error);
+  });
+  if (Status status = existing.empty() ? Status() : checkExisting(existing, options, program, weights); !status.ok())
+    return status;
   for (size_t i = 0; i < targets.size(); ++i) {
     for (size_t j = 0; j < i; ++j)
-      if (isSameFile(targets[i].path, targets[j].path))
+      if (isSame(targets[i].path, targets[j].path))
         return Status::usage(concat(targets[i].flag, " ", targets[i].path, ": ", targets[j].flag,
                                     " writes this file, too: name another one"));
     if (!targets[i].writesAtEnd)

@@ -20,9 +20,9 @@ struct ExportFlags {
 
 /// Exports the newest valid checkpoint, or the one that the folder is; returns its name.
 Result<std::string> exportNewest(const ExportFlags &flags) {
-  std::error_code error;
-  if (std::filesystem::exists(flags.output, error) && runtime::isOfCheckpoint(flags.output, flags.folder))
+  if (runtime::isOfCheckpoint(flags.output, flags.folder))
     return Status::usage("-o " + flags.output + ": this is a file of the checkpoint, which would be lost: name another file");
+  std::error_code error;
   if (std::filesystem::exists(flags.folder + "/manifest.json", error)) {
     Status status = runtime::exportCheckpoint(flags.folder, flags.output, flags.all, flags.ema);
     return status.ok() ? Result<std::string>(flags.folder) : status;
