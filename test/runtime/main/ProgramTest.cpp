@@ -368,13 +368,13 @@ TEST_F(ProgramTest, OutputsDoNotReplaceDataOrEachOther) {
   EXPECT_EQ(readFile(folder / "x.npy"), before);
   ASSERT_EQ(run("--init 1 --epochs 1 --checkpoint @/ck --every 1 --save-weights @/w.safetensors"), 0) << error;
   ASSERT_EQ(run("--weights @/w.safetensors --save-weights @/w.safetensors --log @/ck/log"), 0) << error;
-  EXPECT_EQ(run("--weights @/w.safetensors --log @/w.safetensors"), 2);
+  ASSERT_EQ(run("--weights @/w.safetensors --log @/w.safetensors"), 2);
   expectError(": this is the file of --weights, which would be lost: name another file");
   std::string latest = readFile(folder / "ck/latest");
   latest.erase(latest.find_last_not_of('\n') + 1);
-  EXPECT_EQ(run(concat("--resume --checkpoint @/ck --epochs 3 --save-weights @/ck/", latest, "/state.safetensors")), 2);
+  ASSERT_EQ(run(concat("--resume --checkpoint @/ck --epochs 3 --save-weights @/ck/", latest, "/state.safetensors")), 2);
   expectError(": this is a file of --checkpoint, which would be lost: name another file");
-  EXPECT_EQ(run(concat("--init 1 --trace ", std::filesystem::read_symlink("/proc/self/exe").string())), 2);
+  ASSERT_EQ(run(concat("--init 1 --trace ", std::filesystem::read_symlink("/proc/self/exe").string())), 2);
   expectError(": this is this program, which would be lost: name another file");
   EXPECT_EQ(run("--init 1 --save @/out --save-weights @/./out"), 2);
   expectError("/./out: --save writes this file, too: name another one");
