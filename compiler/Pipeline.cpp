@@ -2,14 +2,12 @@
 
 #include "codegen/Kernels/Passes.h"
 #include "codegen/Lowering/ScalarBuilder.h"
-#include "divisi/abi.h"
 #include "passes/Identity/Passes.h"
 #include "passes/Layout/Layouts.h"
 #include "passes/Layout/Passes.h"
 #include "passes/Partitioning/Passes.h"
 #include "passes/Pipelining/Passes.h"
 #include "passes/Planning/Passes.h"
-#include "passes/Planning/Simulator/Schedule.h"
 #include "passes/Training/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -26,37 +24,6 @@
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
-
-static const LevelInfo levels[] = {
-    {Level::graph, "graph", "the model's tensors and named operations, static shapes, loss"},
-    {Level::train, "train", "the training step and the evaluation, pure functions over one state"},
-    {Level::planned, "planned", "for several devices: every type carries its sharding"},
-    {Level::dist, "dist", "for several devices: local shapes, explicit collectives"},
-    {Level::exec, "exec", "tasks over buffers at fixed offsets: fused kernels and library calls"},
-    {Level::llvm, "llvm", "host code and kernels in the LLVM dialect"},
-};
-
-ArrayRef<LevelInfo> compiler::allLevels() { return levels; }
-
-std::optional<Level> compiler::levelByName(StringRef name) {
-  for (const LevelInfo &info : levels)
-    if (info.name == name)
-      return info.level;
-  return std::nullopt;
-}
-
-Level compiler::levelOf(ModuleOp module) {
-  if (!module.getOps<LLVM::LLVMFuncOp>().empty())
-    return Level::llvm;
-  if (module->hasAttr(exec::names::arena))
-    return Level::exec;
-  if (!module.getOps<dist::ScheduleOp>().empty())
-    return Level::dist;
-  for (auto function : module.getOps<func::FuncOp>())
-    if (function->hasAttr(dist::names::mesh) || function->hasAttr(dist::names::partitioned))
-      return function->hasAttr(dist::names::mesh) ? Level::planned : Level::dist;
-  return module.lookupSymbol("train") ? Level::train : Level::graph;
-}
 
 void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) {
   if (options.splitProjections)
@@ -151,49 +118,6 @@ void compiler::addPlanPipeline(OpPassManager &pm, const PlanOptions &options) {
   plan.target = options.target;
   plan.model = options.model;
   pm.addPass(planning::createPlanPass(plan));
-}
-
-std::string MicrobatchOptions::wrongReplicas(const dist::Mesh &mesh) const {
-  if (replicas.empty())
-    return "";
-  planning::pipeline::ScheduleOptions options;
-  options.kind = *planning::pipeline::parseScheduleKind(schedule);
-  options.devices = stages / chunks;
-  options.microbatches = microbatches;
-  options.chunks = chunks;
-  options.replicas = replicas;
-  options.batch = options.doubleBuffered() ? microbatches : 1;
-  constexpr int64_t mostReplicas = 4096, mostPlaces = 1 << 16; // the runtime's limit
-  for (int64_t count : replicas)
-    if (count < 1 || count > mostReplicas)
-      return "replicas: from 1 to " + std::to_string(mostReplicas) + " are possible, not " + std::to_string(count);
-  if (!axes.empty())
-    return "stages whose replicas take microbatches in turn have the same axes: leave out the axes of each stage";
-  dist::Mesh all = mesh;
-  axes.withTurns(replicas, all);
-  constexpr size_t mostAxes = DIVISI_MAX_AXES - 1; // beside that of stages
-  if (all.axes.size() > mostAxes)
-    return "a mesh has an axis for the stages, one for each number of replicas above 1, and those of a stage: at "
-           "most " +
-           std::to_string(mostAxes + 1);
-  int64_t places = options.devices;
-  for (const dist::Mesh::Axis &axis : all.axes)
-    places = std::min(places * axis.size, mostPlaces + 1);
-  if (places > mostPlaces)
-    return "a mesh has at most " + std::to_string(mostPlaces) + " places, and an axis for each number of replicas above "
-           "1: take numbers that are equal";
-  return options.invalid();
-}
-
-std::string MicrobatchOptions::replicasText() const {
-  return llvm::join(llvm::map_range(replicas, [](int64_t count) { return std::to_string(count); }), ",");
-}
-
-int64_t MicrobatchOptions::devices(const dist::Mesh &mesh) const {
-  int64_t sum = 0;
-  for (int64_t stage = 0; stage < stages / chunks; ++stage)
-    sum += axes.devices(stage, mesh) * (replicas.empty() ? 1 : replicas[stage]);
-  return sum;
 }
 
 void compiler::addNarrowStages(OpPassManager &pm, const std::string &mesh, const MicrobatchOptions &options) {

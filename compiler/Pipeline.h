@@ -1,5 +1,6 @@
 #pragma once
-#include "dialects/Dist/StageAxes.h"
+#include "compiler/Levels.h"
+#include "compiler/MicrobatchOptions.h"
 #include "passes/Training/OptimizerSettings.h"
 #include "step/Buckets.h"
 
@@ -10,25 +11,6 @@
 #include <string>
 
 namespace divisi::compiler {
-
-/// The levels of the module on its way to a program, in order. Each can be dumped and read back.
-enum class Level {
-  graph,   // tensors and named operations of the model, its loss
-  train,   // the training step and the evaluation over the same state
-  planned, // for several devices: the same, with a sharding for every type
-  dist,    // for several devices: local shapes and collectives
-  exec,    // tasks over buffers at fixed offsets
-  llvm,    // LLVM dialect
-};
-
-struct LevelInfo {
-  Level level;
-  llvm::StringLiteral name, description;
-};
-llvm::ArrayRef<LevelInfo> allLevels();
-std::optional<Level> levelByName(llvm::StringRef name);
-/// The level of a module that was read back, as its functions and operations show.
-Level levelOf(mlir::ModuleOp module);
 
 /// The options of the pass make-train and of those before it.
 struct TrainOptions : training::OptimizerSettings {
@@ -67,41 +49,6 @@ struct PlanOptions {
   int64_t devices = 1;
   bool many() const { return !mesh.empty() || !file.empty() || !cluster.empty(); }
   int64_t bucketBytes = step::bucketBytes; // of gradients reduced together
-};
-
-/// Schedules whose steps overlap: an update for every minibatch, or for every batch of several microbatches.
-inline constexpr llvm::StringLiteral asynchronousSchedule = "pipedream", doubleBufferedSchedule = "pipedream-2bw";
-
-/// How a step runs in microbatches, on one device or in a pipeline: the options of the passes in Pipelining.
-struct MicrobatchOptions {
-  int64_t microbatches = 1, stages = 1;
-  int64_t chunks = 1;                // stages of a device
-  std::string schedule = "1f1b";     // gpipe, ...
-  std::string staleness = "stashed"; // of the weights in an asynchronous pipeline
-  std::vector<std::string> cuts;     // where stages begin, as pipelining::placeStages takes it
-  dist::StageAxes axes;              // axes of the stages' mesh that each stage has
-  std::vector<int64_t> replicas;     // of each stage, which take microbatches in turn; empty: one each
-  int64_t remat = 0;                 // with stages: segments that are recomputed; allParts: all
-
-  static constexpr int64_t allParts = 65536;
-
-  bool servedUpdate = false; // dedicated servers update the parameters: a task of its own
-
-  /// Whether steps overlap, without a pipeline flush in between.
-  bool asynchronous() const { return unsplit() || doubleBuffered(); }
-  /// Whether a step is one minibatch whose tasks run in several steps.
-  bool unsplit() const { return schedule == asynchronousSchedule && stages > 1; }
-  /// Whether batches of several microbatches overlap, with two versions of the weights (PipeDream-2BW).
-  bool doubleBuffered() const { return schedule == doubleBufferedSchedule && stages > 1; }
-  /// Whether stages, or a device and the servers of its parameters, work one after the other on the whole batch.
-  bool whole() const { return microbatches == 1 && (stages > 1 || servedUpdate) && !asynchronous(); }
-  bool any() const { return microbatches > 1 || stages > 1 || servedUpdate; }
-  /// What is wrong with `replicas` for the mesh of a stage; else "".
-  std::string wrongReplicas(const dist::Mesh &mesh) const;
-  /// `replicas` as text: "2,1".
-  std::string replicasText() const;
-  /// The number of devices of all stages.
-  int64_t devices(const dist::Mesh &mesh) const;
 };
 
 /// From train to train: splits the batch into microbatches.

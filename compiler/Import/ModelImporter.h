@@ -51,6 +51,8 @@ public:
   std::vector<TensorListing> list();
 
   // For the importers of nodes.
+  /// Counts slices that are written one by one. Throws ImportError if a model has more than `mostUnrolled` of them and nodes in loops.
+  void countSlices(int64_t more);
   ImportOptions options;
   mlir::MLIRContext &context;
   mlir::OpBuilder builder;
@@ -58,7 +60,8 @@ public:
   TensorReader reader;
   std::vector<std::string> warnings, notes;
   int64_t dropouts = 0; // numbers the random streams
-  int64_t unrolled = 0;           // nodes in the iterations of loops
+  static constexpr int64_t mostUnrolled = 1 << 16;
+  int64_t unrolled = 0;           // nodes in the iterations of loops, and slices of tensors
   int64_t unrolledOperations = 0; // what these nodes became
   /// The value before QuantizeLinear for its result, zero where it is out of range: it has the result's gradient.
   llvm::DenseMap<mlir::Value, mlir::Value> quantized;

@@ -13,13 +13,6 @@ enum class Linear {
   movement // moves elements: commutes with every reduction: transpose, reshape
 };
 
-/// What an elementwise operation computes where its last operand is zero, whatever its other operand is.
-enum class AtZero {
-  unknown, // a finite number, as far as is known
-  zero,    // sqrt
-  pole     // infinity or NaN: log, div
-};
-
 /// Factors are the independent index dimensions of an operation: `matmul: (b m k), (b k n) -> (b m n), sum k`. A
 /// dimension is the product of a list of factors, major to minor (reshape), or a multiple of its one factor (strided
 /// windows), or has no factor and is never sharded.

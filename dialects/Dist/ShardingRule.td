@@ -22,8 +22,11 @@ def ShardingRuleInterface : OpInterface<"ShardingRuleInterface"> {
     }], "void", "growResult", (ins "unsigned":$result, "::mlir::RankedTensorType":$type), "", [{
       $_op->getResult(result).setType(type);
     }]>,
-    InterfaceMethod<"What the padding of its result holds where the last operand's is zero.",
-      "::divisi::dist::AtZero", "getAtZero", (ins), "", [{ return ::divisi::dist::AtZero::unknown; }]>,
+    InterfaceMethod<"Whether its result is zero wherever all of its operands are, if it is elementwise.", "bool", "keepsZero", (ins), "", [{
+      return false;
+    }]>,
+    InterfaceMethod<"The operand whose zeros make the result infinite or NaN, whatever the others are (log, div). -1: none.", "int",
+      "getPole", (ins), "", [{ return -1; }]>,
     InterfaceMethod<"The operation's own verifier, which comes after those of its interfaces: rules read what it checks.",
       "::llvm::LogicalResult", "verifyItself", (ins), "", [{ return $_op.verify(); }]>
   ];

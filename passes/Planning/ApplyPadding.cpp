@@ -165,17 +165,15 @@ private:
     }
   }
 
-  static dist::AtZero atZero(Operation *op) { return cast<dist::ShardingRuleInterface>(op).getAtZero(); }
-
   bool readsInfinite(Operation *op) const {
     return llvm::any_of(op->getOperands(), [&](Value operand) { return wild.contains(operand); });
   }
 
   /// Whether the padding of a result may hold infinities or NaN: behind a division by padding, say.
   bool mayBeInfinite(Operation *op, unsigned result) const {
+    const int pole = cast<dist::ShardingRuleInterface>(op).getPole();
     return isa<FloatType>(elementType(op->getResult(result))) &&
-           (readsInfinite(op) ||
-            (atZero(op) == dist::AtZero::pole && zero.contains(op->getOperands().back())));
+           (readsInfinite(op) || (pole >= 0 && zero.contains(op->getOperand(pole))));
   }
 
   /// Makes the padding of a contracted factor neutral. For a sum it is zero in every operand, not only in one: a value
@@ -247,7 +245,7 @@ private:
       return true;
     if (readsInfinite(op))
       return false;
-    const bool keeps = rule.linear != Linear::no || atZero(op) == dist::AtZero::zero;
+    const bool keeps = rule.linear != Linear::no || cast<dist::ShardingRuleInterface>(op).keepsZero();
     for (const auto &list : rule.results[result])
       for (int factor : list) {
         bool any = false, all = op->getNumOperands() > 0;

@@ -23,13 +23,17 @@ using namespace divisi;
 /// More than any dump has, and far less than overflows the stack.
 static constexpr int mostNesting = 500;
 
-/// Checks that all shapes are static: dumps have static shapes, and passes and verifiers rely on it.
-static LogicalResult checkStatic(ModuleOp module) {
+/// Checks what passes and verifiers rely on: all shapes are static, and symbols have names (MLIR reads `@""`, and prints what it does not read).
+static LogicalResult checkShapesAndNames(ModuleOp module) {
   auto isStatic = [](Value value) {
     auto type = dyn_cast<ShapedType>(value.getType());
     return !type || type.hasStaticShape();
   };
   auto checked = module.walk([&](Operation *op) {
+    auto name = op->getAttrOfType<StringAttr>(SymbolTable::getSymbolAttrName());
+    auto hasName = [](SymbolRefAttr symbol) { return WalkResult(success(!symbol.getLeafReference().empty())); };
+    if ((name && name.empty()) || op->getAttrDictionary().walk(hasName).wasInterrupted())
+      return op->emitError("has an empty name"), WalkResult::interrupt();
     for (Region &region : op->getRegions())
       for (Block &block : region)
         for (Value argument : block.getArguments())
@@ -75,7 +79,7 @@ OwningOpRef<ModuleOp> divisi::parseDump(const std::string &file, MLIRContext *co
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
   auto module = parseSourceFile<ModuleOp>(sources, ParserConfig(context, /*verifyAfterParse=*/false));
-  if (!module || failed(checkStatic(*module)) || failed(verify(*module)) || failed(checkArguments(*module)))
+  if (!module || failed(checkShapesAndNames(*module)) || failed(verify(*module)) || failed(checkArguments(*module)))
     return nullptr;
   divisi::graph::adoptNodes(*module);
   divisi::graph::nameNodes(*module);

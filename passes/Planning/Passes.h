@@ -16,6 +16,6 @@ namespace divisi::planning {
 /// Parses a mesh: "data=2,model=4". An error says what is wrong with the text.
 llvm::Expected<dist::Mesh> parseMesh(llvm::StringRef text);
 /// Whether the numbers of axes and devices are below limits that keep planning fast.
-bool isReasonable(const dist::Mesh &mesh);
+inline bool isReasonable(const dist::Mesh &mesh) { return mesh.axes.size() <= 6 && mesh.devices() <= 4096; }
 
 } // namespace divisi::planning

@@ -13,8 +13,6 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::planning;
 
-bool planning::isReasonable(const dist::Mesh &mesh) { return mesh.axes.size() <= 6 && mesh.devices() <= 4096; }
-
 llvm::Expected<dist::Mesh> planning::parseMesh(StringRef text) {
   dist::Mesh mesh;
   SmallVector<StringRef> entries;

@@ -51,7 +51,8 @@ def test_ctrl_c_leaves_no_process(work, linear_file, tmp_path, ranks):
     program = divisi.compile(linear_file, work / f"interrupted{ranks}", loss="mse", label="y", predict=["pred"], **flags)
     np.save(tmp_path / "x.npy", np.zeros((20_000_000, 3), np.float32))
     script = textwrap.dedent(f"""
-        import sys
+        import signal, sys
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start background jobs that ignore it
         sys.path[:0] = {sys.path!r}
         import divisi
         program = divisi.Program({str(program.path)!r})

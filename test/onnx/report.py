@@ -101,7 +101,7 @@ def table(cases, errors, version):
             if not explained or not all(explained):
                 other.append(operator)
             continue
-        versions = ", ".join(map(str, sorted({c.opset for c in group if not c.expanded})))
+        versions = ", ".join(map(str, sorted({c.opset for c in group if c.name in errors and not c.expanded})))
         lines.append(f"| {operator} | {versions} | {score[False]} | {score[True]} |")
     lines += ["", "## Not supported", "No test of these passes: " + (", ".join(other) or "none") + "."]
     if reasons:

@@ -9,9 +9,7 @@ using namespace divisi::graph;
 using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
 
-/// The most nodes in iterations of all loops of a model.
-static constexpr int64_t mostUnrolled = 1 << 16;
-/// The most operations that these may become.
+/// The most operations that the nodes in iterations of all loops of a model may become.
 static constexpr int64_t mostOperations = 1 << 20;
 /// The largest carried value that is folded in each iteration, if it is known.
 static constexpr int64_t mostFolded = 64;
@@ -33,17 +31,11 @@ static Results importIf(N &n) {
 
 //===- Iterations ---------------------------------------------------------===//
 
-/// Counts nodes, or what takes as much, that are written for each iteration.
-static void count(N &n, int64_t more) {
-  if (more > mostUnrolled || (n.model.unrolled += more) > mostUnrolled)
-    fail("it has more slices than the ", mostUnrolled, " nodes that loops may have when their iterations are written one after the other");
-}
-
 /// The results of one iteration of a node's body.
 static Results iterate(N &n, int64_t step, ArrayRef<Item> inputs) {
   int64_t nodes = std::max(1, n.graph("body").node_size());
-  if ((n.model.unrolled += nodes) > mostUnrolled)
-    fail("its iteration ", step, " of ", nodes, " nodes goes beyond the ", mostUnrolled,
+  if ((n.model.unrolled += nodes) > ModelImporter::mostUnrolled)
+    fail("its iteration ", step, " of ", nodes, " nodes goes beyond the ", ModelImporter::mostUnrolled,
          " nodes that loops may have when their iterations are written one after the other");
   Block *block = n.getBuilder().getInsertionBlock();
   Operation *last = block->empty() ? nullptr : &block->back();
@@ -155,7 +147,7 @@ struct Scan {
     if (length && (*length < 1 || *length > *size))
       fail("a sequence of length ", *length, " is not in 1 to ", *size);
     if (length)
-      count(n, *size - *length); // the zeros behind it
+      n.model.countSlices(*size - *length); // the zeros behind it
     SmallVector<Item> current(state);
     SmallVector<SmallVector<Item>> lists(collected);
     for (int64_t step = 0; step < length.value_or(*size); ++step) {
@@ -210,7 +202,7 @@ static Results importScanOfBatch(N &n) {
     fail("it has ", lengths->size(), " sequence lengths for a batch of ", batch);
   Shape directions = numbersOfEach(n, "directions", scan.scans), zeros(std::max(scan.scans, scan.collected), 0);
   SmallVector<SmallVector<Item>> lists(scan.states + scan.collected);
-  count(n, batch);
+  n.model.countSlices(batch);
   for (int64_t b = 0; b < batch; ++b) {
     SmallVector<Item> states;
     SmallVector<Value> inputs;

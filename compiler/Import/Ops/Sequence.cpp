@@ -15,16 +15,19 @@ static Results importSplitToSequence(N &n) {
   Shape sizes;
   bool squeeze = false;
   if (!n.has(1)) {
-    sizes.assign(std::min<int64_t>(size, 1 << 20), 1);
+    n.model.countSlices(size);
+    sizes.assign(size, 1);
     squeeze = n.integer("keepdims", 1) == 0;
   } else if (n.rankOf(n.in(1)) == 0) {
     int64_t each = n.integerInput(1, "split");
-    if (each < 1 || size / each > 1 << 20)
+    if (each < 1)
       fail("cannot split dimension ", axis, " of size ", size, " into parts of ", each);
+    n.model.countSlices(llvm::divideCeil(size, each));
     for (int64_t start = 0; start < size; start += each)
       sizes.push_back(std::min(each, size - start));
   } else {
     sizes = n.integersInput(1, "split");
+    n.model.countSlices(sizes.size());
   }
   SmallVector<Value> parts;
   int64_t start = 0;

@@ -69,6 +69,22 @@ TEST_F(OperatorTest, sequencesAreLists) {
   m.node("SequenceAt", {"s", "last"}, {"y"});
   EXPECT_HAS(text(m), "graph.slice %arg0 {starts = array<i64: 0, 2>");
 }
+TEST_F(OperatorTest, aTensorHasAsManySlicesAsCanBeWrittenOneByOne) {
+  auto split = [](bool each, int64_t size) {
+    ModelMaker m;
+    m.input("x", {size, 2}).integers("first", {0}).output("y");
+    setInteger(m.node("Constant", {}, {"one"}), "value_int", 1); // a scalar
+    m.node("SplitToSequence", {"x", each ? "one" : ""}, {"s"}, "pieces");
+    m.node("SplitToSequence", {"x", each ? "one" : ""}, {"t"}, "more");
+    m.node("SequenceAt", {"s", "first"}, {"y"});
+    return m;
+  };
+  for (bool each : {true, false}) {
+    EXPECT_HAS(text(split(each, 100)), "graph.slice %arg0");
+    EXPECT_HAS(failure(split(each, 40000)), "node 'more' (SplitToSequence): the slices that are written one by one");
+    EXPECT_HAS(failure(split(each, std::numeric_limits<int32_t>::max())), "node 'pieces' (SplitToSequence): the slices");
+  }
+}
 TEST_F(OperatorTest, knownPowersAreProducts) {
   ModelMaker m;
   m.input("x", {2}).integers("two", {2}).output("y");
