@@ -193,10 +193,10 @@ NodeImporter::Shape NodeImporter::reducedDims() {
   return integer("noop_with_empty_axes", 0) ? Shape() : dimRange(0, rank);
 }
 
-Value NodeImporter::length(Value squares) {
-  if (!isFloat(squares))
-    return op<SqrtOp>(squares);
-  Value zero = compareTo(Predicate::eq, squares, 0);
-  Value root = op<SqrtOp>(select(zero, splatLike(squares, 1), squares));
-  return select(zero, splatLike(squares, 0), root);
+Value NodeImporter::length(Value sums, double power) {
+  auto rootOf = [&](Value x) { return power == 0.5 ? op<SqrtOp>(x) : op<PowOp>(x, splatLike(x, power)); };
+  if (!isFloat(sums))
+    return rootOf(sums);
+  Value zero = compareTo(Predicate::eq, sums, 0);
+  return select(zero, splatLike(sums, 0), rootOf(select(zero, splatLike(sums, 1), sums)));
 }

@@ -103,9 +103,8 @@ public:
   Shape reducedDims();
   /// x, through which no gradient flows back.
   Value withoutGradient(Value x) { return op<graph::StraightThroughOp>(splatLike(x, 0), x); }
-  /// The square root of sums of squares. Where a sum is zero, the gradient is zero, as in PyTorch's norms, and not
-  /// infinite.
-  Value length(Value squares);
+  /// A power below 1 of sums of powers. Where a sum is zero, the gradient is zero, as in PyTorch's norms, and not infinite.
+  Value length(Value sums, double power = 0.5);
   /// Tensors of one shape side by side along a new dimension.
   Value stack(llvm::ArrayRef<Value> values, int64_t axis);
   /// Broadcasts a vector to a shape along one dimension.

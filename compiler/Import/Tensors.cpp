@@ -211,7 +211,15 @@ DenseElementsAttr TensorReader::attribute(const TensorData &data) {
 
 //===- Values -------------------------------------------------------------===//
 
+/// A constant of one number has as many elements as its shape says.
+static void checkWritable(DenseElementsAttr values) {
+  constexpr int64_t mostElements = 1 << 27;
+  if (values.getNumElements() > mostElements)
+    fail("a constant of ", values.getNumElements(), " elements is too large to compute with");
+}
+
 llvm::SmallVector<int64_t> divisi::compiler::integersOf(DenseElementsAttr values) {
+  checkWritable(values);
   if (!isa<IntegerType>(values.getElementType()))
     return llvm::map_to_vector(numbersOf(values), [](double v) { return (int64_t)std::clamp(v, -0x1p62, 0x1p62); });
   auto type = cast<IntegerType>(values.getElementType());
@@ -221,7 +229,14 @@ llvm::SmallVector<int64_t> divisi::compiler::integersOf(DenseElementsAttr values
   });
 }
 
+std::optional<double> divisi::compiler::numberOfAll(DenseElementsAttr values) {
+  if (values.empty() || !values.isSplat())
+    return std::nullopt;
+  return numbersOf(values.resizeSplat(values.getType().clone(ArrayRef<int64_t>{})))[0];
+}
+
 llvm::SmallVector<double> divisi::compiler::numbersOf(DenseElementsAttr values) {
+  checkWritable(values);
   if (isa<IntegerType>(values.getElementType()))
     return llvm::map_to_vector(integersOf(values), [](int64_t v) { return (double)v; });
   return llvm::map_to_vector(values.getValues<llvm::APFloat>(), [](llvm::APFloat v) {

@@ -55,5 +55,7 @@ private:
 /// Elements as integers or as floats, for any element type.
 llvm::SmallVector<int64_t> integersOf(mlir::DenseElementsAttr values);
 llvm::SmallVector<double> numbersOf(mlir::DenseElementsAttr values);
+/// The number that all elements are, of which there is one at least.
+std::optional<double> numberOfAll(mlir::DenseElementsAttr values);
 
 } // namespace divisi::compiler

@@ -201,6 +201,9 @@ Result<TrainingPoint> CheckpointFolder::restore(const Manifest &manifest, const 
                                                 Communicator *ranks) const {
   // Rank 0 tells the others which checkpoints exist.
   Result<std::vector<std::string>> names = list();
+  std::error_code error;
+  if ((!ranks || ranks->rank() == 0) && names.ok() && names->empty() && fs::exists(folder + "/latest", error))
+    names = failure("'", folder, "/latest' names a checkpoint, but the folder has none: copy it there, or remove 'latest' to start from the beginning");
   std::string all;
   for (const std::string &candidate : names.ok() ? *names : std::vector<std::string>())
     all += candidate + "\n";

@@ -20,7 +20,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "models"))
 import make_models  # noqa: E402
 from modules import (BatchNorm, Dropout, Attention, Tied, Norms, Bce, Encoder, Dlrm, Lora, WeightNorm, Siamese, Recurrent, Packed,
                      Scaled, Bag, Bags, Scripted, Pooled, Strided, Mixed, Stops, Stable, FrozenNorm, Queries, Views, Ties, Mixup,
-                     Resized, Filters)  # noqa: E402
+                     Resized, Edges, Filters)  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 K, STEPS = make_models.K, make_models.STEPS
@@ -403,10 +403,16 @@ def filters(name):
         "dynamo": AGREES})
 
 
+def edges(name):
+    data = bits(K * 8, 6, 3)
+    data["x"][::3] = 0
+    make(name, Edges(), data, 8, {"torchscript": AGREES, "torchscript_default": MADE_UP, "dynamo": AGREES})
+
+
 CASES = [batch_norm, dropout, dropout_of_zero, buffers, masks, tied, equal_norms, bce, bce_pos_weight, encoder,
          encoder_dropout, dlrm, lora, weight_norm, siamese, scalars, lstm, bilstm, gru, rnn, packed,
          bag_sum, bag_mean, bag_max, bags, bags_of_mean, scripted, half, brain, double, mixed, pooled, strided,
-         stops, stable, frozen_norm, queries, views, ties, mixup, resized, filters]
+         stops, stable, frozen_norm, queries, views, ties, mixup, resized, filters, edges]
 
 if __name__ == "__main__":
     for i, c in enumerate(CASES):

@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
 
@@ -59,12 +60,21 @@ std::string tools::checkOutput(const CLI::App &command, const std::string &flag,
   return wrong.empty() && sys::fs::is_regular_file(file) ? checkNamedOnce(command, flag, file) : wrong;
 }
 
+/// Whether a file may be replaced by a program: one that is a program, too, or empty. Others may be data of the model, which no argument names.
+static bool isReplaceable(const std::string &path) {
+  auto buffer = llvm::MemoryBuffer::getFileSlice(path, 4, 0);
+  uint64_t size;
+  return !sys::fs::is_regular_file(path) || (!sys::fs::file_size(path, size) && size == 0) || (buffer && (*buffer)->getBuffer() == "\x7f" "ELF");
+}
+
 std::string tools::checkProgram(const CLI::App &command, const std::string &path) {
   sys::fs::file_status status;
   if (!sys::fs::status(path, status) && status.type() != sys::fs::file_type::regular_file &&
       status.type() != sys::fs::file_type::directory_file)
     return "-o " + path + ": this is not a file";
   std::string wrong = checkOutput(command, "-o", path);
+  if (wrong.empty() && !isReplaceable(path))
+    wrong = "-o " + path + ": this file exists and is no program: remove it, or name another one";
   if (wrong.empty())
     wrong = checkOutput(command, "-o", path + ".safetensors");
   return wrong.empty() ? llvm::toString(compiler::checkReplaceable(path + ".safetensors")) : wrong;

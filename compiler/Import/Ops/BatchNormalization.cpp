@@ -72,7 +72,11 @@ Results importBatchNormalization(NodeImporter &n) {
                                         ValueRange{n.cast(running[0], element), n.cast(running[1], element)}, 1,
                                         llvm::APFloat(epsilon), IntegerAttr());
   Value mean = runningAverage(n, running[0], op->getResult(1), momentum);
-  Value variance = runningAverage(n, running[1], op->getResult(2), momentum);
+  // PyTorch's running variance is of samples, ONNX's of whole batches.
+  const double count = tensorType(x).getNumElements() / std::max<double>(shapeOf(x)[1], 1);
+  const bool ofSamples = n.model.isFromPyTorch() && count > 1;
+  Value varianceOf = ofSamples ? n.scale(op->getResult(2), count / (count - 1)) : op->getResult(2);
+  Value variance = runningAverage(n, running[1], varianceOf, momentum);
   return {op->getResult(0), mean, variance, n.cast(op->getResult(1), n.elementOf(running[0])),
           n.cast(op->getResult(2), n.elementOf(running[1]))};
 }

@@ -31,7 +31,7 @@ static bool isHardTanh(N &n, Value low, Value high) {
     while (isa_and_nonnull<BroadcastOp, ReshapeOp>(bound ? bound.getDefiningOp() : nullptr))
       bound = bound.getDefiningOp()->getOperand(0);
     auto value = bound ? n.known(bound) : std::nullopt;
-    return value && value->getNumElements() > 0 && value->isSplat() && numbersOf(*value)[0] == number;
+    return value && numberOfAll(*value) == number;
   };
   return is(low, 0) && is(high, 6);
 }

@@ -19,7 +19,7 @@ static bool isOne(Value value) {
     value = value.getDefiningOp()->getOperand(0);
   auto constant = value.getDefiningOp<ConstantOp>();
   auto data = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
-  return data && data.isSplat() && numbersOf(data.resizeSplat(data.getType().clone(ArrayRef<int64_t>{})))[0] == 1;
+  return data && numberOfAll(data) == 1;
 }
 
 /// x if `sum` is x + 1.
@@ -30,12 +30,15 @@ static Value plusOne(Value sum) {
   return isOne(add.getRhs()) ? add.getLhs() : isOne(add.getLhs()) ? add.getRhs() : Value();
 }
 
-/// Exporters write PyTorch's logsigmoid as Log(Sigmoid(x)), which is -inf where the sigmoid is 0, and its log1p as
-/// Log(x + 1), which is 0 where x + 1 is rounded to 1.
+/// Exporters write PyTorch's logsigmoid as Log(Sigmoid(x)), which is -inf where the sigmoid is 0, that of -x (in a binary
+/// cross-entropy of logits) as Log(1 - Sigmoid(x)), and its log1p as Log(x + 1), which is 0 where x + 1 is rounded to 1.
 static Results importLog(N &n) {
   Value x = n.in(0);
   if (auto sigmoid = x.getDefiningOp<SigmoidOp>())
     return {n.neg(n.op<SoftplusOp>(n.neg(sigmoid.getX())))};
+  if (auto sub = x.getDefiningOp<SubOp>(); sub && isOne(sub.getLhs()))
+    if (auto sigmoid = sub.getRhs().getDefiningOp<SigmoidOp>())
+      return {n.neg(n.op<SoftplusOp>(sigmoid.getX()))};
   Value log = n.op<LogOp>(x), small = n.isFloat(x) ? plusOne(x) : Value();
   if (!small)
     return {log};
@@ -62,7 +65,37 @@ static Results importSub(N &n) {
   return {n.op<StraightThroughOp>(difference, n.select(isSmall, exact, difference))};
 }
 
-//===- Pow, Mod -----------------------------------------------------------===//
+//===- Sqrt, Pow, Mod -----------------------------------------------------===//
+
+/// Whether a value is a sum or mean of squares or of powers of absolute values: a norm before its root, or a variance.
+static bool isSumOfPowers(N &n, Value value) {
+  auto isNumber = [&](Value factor) { // of a mean, or of a deviation
+    while (isa_and_nonnull<BroadcastOp, ReshapeOp>(factor.getDefiningOp()))
+      factor = factor.getDefiningOp()->getOperand(0);
+    auto known = n.known(factor);
+    return known && numberOfAll(*known);
+  };
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto sum = dyn_cast<ReduceSumOp>(op)) {
+      auto square = sum.getX().getDefiningOp<MulOp>();
+      auto power = sum.getX().getDefiningOp<PowOp>();
+      return (square && (square.getLhs() == square.getRhs() || square.getLhs().getDefiningOp<AbsOp>())) ||
+             (power && power.getLhs().getDefiningOp<AbsOp>());
+    }
+    if (isa<ReshapeOp, BroadcastOp>(op) || (isa<MulOp, DivOp>(op) && isNumber(op->getOperand(1))))
+      value = op->getOperand(0);
+    else if (isa<MulOp>(op) && isNumber(op->getOperand(0)))
+      value = op->getOperand(1);
+    else
+      return false;
+  }
+  return false;
+}
+
+static Results importSqrt(N &n) {
+  Value x = n.in(0);
+  return {isSumOfPowers(n, x) ? n.length(x) : n.op<SqrtOp>(x)};
+}
 
 /// x to a known power; null if there is no simpler computation than graph.pow.
 static Value knownPower(N &n, Value x, double power) {
@@ -86,11 +119,14 @@ static Value knownPower(N &n, Value x, double power) {
 /// A power with the base's type. Powers of integers are computed in double precision.
 static Results importPow(N &n) {
   Value x = n.in(0), y = n.in(1);
-  if (auto power = n.known(y); power && power->getNumElements() && (power->isSplat() || power->getNumElements() == 1)) {
-    auto shape = broadcastShape({shapeOf(x), shapeOf(y)});
-    if (Value result = knownPower(n, n.broadcastTo(x, shape), numbersOf(*power)[0]))
+  auto power = n.known(y);
+  if (auto number = power ? numberOfAll(*power) : std::nullopt) {
+    Value base = n.broadcastTo(x, broadcastShape({shapeOf(x), shapeOf(y)}));
+    if (*number > 0 && *number < 1 && isSumOfPowers(n, base))
+      return {n.length(base, *number)};
+    if (Value result = knownPower(n, base, *number))
       return {result};
-    y = n.splatOf(shapeOf(y), n.elementOf(y), numbersOf(*power)[0]);
+    y = n.splatOf(shapeOf(y), n.elementOf(y), *number);
   }
   Type element = n.elementOf(x);
   if (n.isFloat(x))
@@ -209,7 +245,7 @@ llvm::ArrayRef<Operator> divisi::compiler::mathOperators() {
       {"Sign", 9, newest, unary<SignOp>},
       {"Sin", 7, newest, unary<SinOp>},
       {"Sinh", 9, newest, unary<SinhOp>},
-      {"Sqrt", 6, newest, unary<SqrtOp>},
+      {"Sqrt", 6, newest, importSqrt},
       {"Sub", 7, newest, importSub},
       {"Sum", 6, newest, importSum},
       {"Tan", 7, newest, unary<TanOp>},

@@ -218,6 +218,10 @@ static Results importResize(N &n) {
              n.number("extrapolation_value", 0),
              n.integer("exclude_outside", 0) != 0,
              n.integer("antialias", 0) != 0};
+  // By ONNX the last corner is that of a length that a scale need not make whole, by PyTorch that of the result.
+  if (s.transformation == "align_corners" && n.model.isFromPyTorch())
+    for (Axis &axis : axes)
+      axis.scale = (double)axis.to / axis.from;
   if (s.transformation == "tf_crop_and_resize") {
     auto roi = numbersOf(n.constantInput(1, "roi"));
     if (roi.size() != 2 * axes.size())

@@ -111,6 +111,12 @@ inline void setIntegers(onnx::NodeProto &node, const std::string &name, std::vec
     added.add_ints(value);
 }
 
+inline void setFloats(onnx::NodeProto &node, const std::string &name, std::vector<float> values) {
+  auto &added = attribute(node, name, onnx::AttributeProto::FLOATS);
+  for (float value : values)
+    added.add_floats(value);
+}
+
 /// A temporary folder for a test, and the diagnostics of imports.
 class ImportTest : public testing::Test {
 protected:

@@ -85,6 +85,43 @@ TEST_F(OperatorTest, aTensorHasAsManySlicesAsCanBeWrittenOneByOne) {
     EXPECT_HAS(failure(split(each, std::numeric_limits<int32_t>::max())), "node 'pieces' (SplitToSequence): the slices");
   }
 }
+TEST_F(OperatorTest, boundsOfLargeTensorsAreNumbers) {
+  ModelMaker m;
+  m.input("x", {4, std::numeric_limits<int32_t>::max()}).output("y");
+  for (auto [name, value] : {std::pair("low", 0.f), {"high", 6.f}})
+    attribute(m.node("Constant", {}, {name}), "value_float", onnx::AttributeProto::FLOAT).set_f(value);
+  m.node("Clip", {"x", "low", "high"}, {"y"});
+  EXPECT_HAS(text(m), "graph.compare le %arg0"); // as relu6
+}
+TEST_F(OperatorTest, logarithmsOfSigmoidsAreSoftplus) {
+  ModelMaker m;
+  m.input("x", {2}).output("y");
+  m.node("Sigmoid", {"x"}, {"s"});
+  setFloats(m.node("Constant", {}, {"one"}), "value_floats", {1});
+  m.node("Sub", {"one", "s"}, {"not"});
+  m.node("Log", {"not"}, {"l"});
+  m.node("Log", {"s"}, {"k"});
+  m.node("Add", {"l", "k"}, {"y"});
+  EXPECT_HAS(text(m), "graph.softplus %arg0");
+  EXPECT_LACKS(text(m), "graph.log");
+}
+TEST_F(OperatorTest, rootsOfSumsOfPowersHaveNoGradientAtZero) { // where PyTorch's norms and deviations have none
+  for (bool isNorm : {true, false}) {
+    ModelMaker m;
+    m.input("x", {2, 3}).output("y");
+    setFloats(m.node("Constant", {}, {"root"}), "value_floats", {isNorm ? 1.f / 3 : 0.5f});
+    if (isNorm) {
+      setFloats(m.node("Constant", {}, {"cube"}), "value_floats", {3});
+      m.node("Abs", {"x"}, {"a"});
+      m.node("Pow", {"a", "cube"}, {"p"});
+    } else {
+      m.node("Mul", {"x", "x"}, {"p"});
+    }
+    m.node("ReduceMean", {"p"}, {"sum"});
+    m.node("Pow", {"sum", "root"}, {"y"});
+    EXPECT_HAS(text(m), "graph.select");
+  }
+}
 TEST_F(OperatorTest, knownPowersAreProducts) {
   ModelMaker m;
   m.input("x", {2}).integers("two", {2}).output("y");

@@ -1,4 +1,6 @@
-// Dumps of every level. What is accepted and printed is accepted again.
+// Dumps of every level, and what a compilation reads of them before its passes. What is accepted and printed is accepted again.
+#include "compiler/CheckProgram.h"
+#include "compiler/PlanFile.h"
 #include "passes/Planning/ParseDump.h"
 #include "test/fuzz/compiler/Dumps.h"
 #include "test/fuzz/compiler/Tokens.h"
@@ -6,6 +8,22 @@
 #include <cstdlib>
 
 using namespace divisi;
+
+/// Reads how replicas are kept in step and how microbatches run, and checks the program of level exec.
+static llvm::LogicalResult follow(mlir::ModuleOp module) {
+  compiler::Level level = compiler::levelOf(module);
+  dist::Sync sync;
+  if (level >= compiler::Level::planned && level <= compiler::Level::exec) {
+    auto written = compiler::syncOfPlanned(module);
+    if (failed(written))
+      return llvm::failure();
+    sync = *written;
+  }
+  compiler::MicrobatchOptions microbatches;
+  if (compiler::isInMicrobatches(module) && failed(compiler::readSplit(module, sync, microbatches)))
+    return llvm::failure();
+  return level == compiler::Level::exec ? compiler::checkProgram(module) : llvm::success();
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   mlir::MLIRContext &context = fuzz::context();
@@ -16,8 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     heard.expectError(!module);
     if (!module)
       return 0;
-    llvm::raw_string_ostream out(printed);
-    module->print(out);
+    llvm::raw_string_ostream(printed) << *module;
+    heard.expectError(failed(follow(*module)));
   }
   if (!parseDump(fuzz::fileOf(printed), &context)) {
     llvm::errs() << "what was printed is refused:\n" << printed;

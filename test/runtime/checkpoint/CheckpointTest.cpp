@@ -329,6 +329,13 @@ TEST_F(CheckpointTest, EveryDamageIsFound) {
   writeBytes(file, "");
   writeBytes(folder / "ck/step-10/state.safetensors", "");
   EXPECT_TRUE(failsWith(restore(), "no usable checkpoint in '" + (folder / "ck")));
+  // A copy that lacks them.
+  std::filesystem::remove_all(folder / "ck/step-10");
+  std::filesystem::remove_all(folder / "ck/step-20");
+  EXPECT_TRUE(failsWith(restore(), "/latest' names a checkpoint, but the folder has none"));
+  std::filesystem::remove(folder / "ck/latest");
+  EXPECT_TRUE(succeeded(restore()));
+  EXPECT_EQ(name, "");
 }
 
 /// Training that was resumed from before a damaged checkpoint saves earlier steps than that one.
