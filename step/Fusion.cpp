@@ -28,6 +28,8 @@ static constexpr int64_t mostRowElements = 1 << 16;
 /// Operations of a stage, and stages of a kernel: larger kernels take long to compile, and gain nothing.
 static constexpr int64_t mostOperations = 64, mostOperationsForGpu = 256;
 static constexpr size_t mostStages = 64;
+/// Places that a stage reads for an element. If there are more, operands that read several are stored: concatenations of a concatenation, say.
+static constexpr size_t mostReads = 128;
 /// The number of kernels, from the last one back, that a sibling may join; and the large values that all stages of a kernel of a GPU may
 /// read then: a thread has some elements of each in registers.
 static constexpr int mostSiblings = 8;
@@ -116,9 +118,32 @@ void Fusion::chooseStages() {
   };
   struct Chain {
     int64_t flops = 0, operations = 1;
-    llvm::SmallDenseSet<int> leaves; // values of full size that recomputing would read
+    size_t reads = 1;                // places of values: a concatenation reads each operand at a place of its own
+    llvm::SmallDenseSet<int> leaves; // those of full size
   };
   llvm::DenseMap<int, Chain> chains; // by operation
+  auto chainOf = [&](int number) {
+    const Block::Op &op = block.op(number);
+    Chain chain;
+    SmallVector<size_t> reads = {1};
+    chain.flops = op.flops;
+    for (int operand : op.operands) {
+      int producer = block.producer(operand);
+      if (auto it = chains.find(producer); producer >= 0 && it != chains.end()) {
+        chain.flops += it->second.flops;
+        chain.operations += it->second.operations;
+        reads.push_back(it->second.reads);
+        chain.leaves.insert(it->second.leaves.begin(), it->second.leaves.end());
+      } else if (producer < 0 || !block.isConstant(producer)) {
+        reads.push_back(1);
+        if (2 * block.value(operand).elements > block.elements(number))
+          chain.leaves.insert(operand);
+      }
+    }
+    const bool joins = op.operands.size() > 3;
+    chain.reads = std::max<size_t>(chain.leaves.size(), joins ? llvm::sum_of(reads) : *llvm::max_element(reads));
+    return chain;
+  };
   for (int number : block.order()) {
     const Block::Op &op = block.op(number);
     if (!op.isLoop() && !op.isSerial())
@@ -127,18 +152,14 @@ void Fusion::chooseStages() {
       stages.insert(number);
       continue;
     }
-    Chain chain;
-    chain.flops = op.flops;
-    for (int operand : op.operands) {
-      int producer = block.producer(operand);
-      if (auto it = chains.find(producer); producer >= 0 && it != chains.end()) {
-        chain.flops += it->second.flops;
-        chain.operations += it->second.operations;
-        chain.leaves.insert(it->second.leaves.begin(), it->second.leaves.end());
-      } else if (producer < 0 || !block.isConstant(producer)) {
-        if (2 * block.value(operand).elements > block.elements(number))
-          chain.leaves.insert(operand);
-      }
+    Chain chain = chainOf(number);
+    if (chain.reads > mostReads) {
+      for (int operand : op.operands)
+        if (auto it = chains.find(block.producer(operand)); it != chains.end() && it->second.reads > 1 && block.op(it->first).form != Form::view) {
+          stages.insert(it->first);
+          chains.erase(it);
+        }
+      chain = chainOf(number);
     }
     bool repeated = evaluations[number] > 1.5 * block.elements(number);
     bool dear = chain.flops >= expensiveFlops || chain.leaves.size() >= 2;
@@ -155,6 +176,7 @@ void Fusion::chooseStages() {
           stages.insert(source);
           chains.erase(source);
           chain.flops = 0;
+          chain.reads = 1;
           chain.leaves = {op.operands[0]};
         }
     chains[number] = chain;

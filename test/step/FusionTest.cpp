@@ -115,6 +115,24 @@ TEST(Fusion, AChainIsOneKernel) {
   }
 }
 
+/// A concatenation of concatenations reads each element at one of many places, which code would choose among.
+TEST(Fusion, OperandsThatReadManyPlacesAreStored) {
+  for (auto [count, stages] : {std::pair(2, 1u), {4, 5u}}) {
+    Builder b;
+    std::vector<int> parts;
+    for (int part = 0; part < count; ++part)
+      parts.push_back(b.elementwise({b.elementwise(std::vector<int>(50, b.argument()))}));
+    b.output(b.elementwise(parts));
+    for (bool forGpu : {false, true}) {
+      Fusion fusion(b.block, forGpu);
+      size_t all = 0;
+      for (const Fusion::Kernel &kernel : fusion.getKernels())
+        all += kernel.stages.size();
+      EXPECT_EQ(all, stages) << count;
+    }
+  }
+}
+
 TEST(Fusion, ASoftmaxIsOneKernelOfRows) {
   Builder b;
   int x = b.argument();

@@ -85,6 +85,14 @@ TEST_F(OperatorTest, aTensorHasAsManySlicesAsCanBeWrittenOneByOne) {
     EXPECT_HAS(failure(split(each, std::numeric_limits<int32_t>::max())), "node 'pieces' (SplitToSequence): the slices");
   }
 }
+TEST_F(OperatorTest, manyOperandsAreConcatenatedInGroups) {
+  ModelMaker m;
+  m.input("x", {2}).output("y");
+  setInteger(m.node("Concat", std::vector<std::string>(130, "x"), {"y"}), "axis", 0);
+  std::string module = text(m);
+  EXPECT_EQ(llvm::StringRef(module).count("graph.concat"), 4u); // of 44, 44, 42 operands, and of these
+  EXPECT_HAS(module, "tensor<260xf32>");
+}
 TEST_F(OperatorTest, boundsOfLargeTensorsAreNumbers) {
   ModelMaker m;
   m.input("x", {4, std::numeric_limits<int32_t>::max()}).output("y");
