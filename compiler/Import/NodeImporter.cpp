@@ -198,5 +198,6 @@ Value NodeImporter::length(Value sums, double power) {
   if (!isFloat(sums))
     return rootOf(sums);
   Value zero = compareTo(Predicate::eq, sums, 0);
-  return select(zero, splatLike(sums, 0), rootOf(select(zero, splatLike(sums, 1), sums)));
+  Value root = rootOf(select(zero, splatLike(sums, 1), sums));
+  return select(zero, splatLike(sums, 0), root);
 }
