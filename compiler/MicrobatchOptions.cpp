@@ -1,6 +1,6 @@
 #include "compiler/MicrobatchOptions.h"
 
-#include "runtime/include/divisi/abi.h"
+#include "divisi/abi.h"
 #include "passes/Planning/Simulator/Schedule.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -140,9 +140,22 @@ void Fusion::chooseStages() {
           chain.leaves.insert(operand);
       }
     }
-    const bool joins = op.operands.size() > 3;
+    const bool joins = op.operands.size() > 3; // no other has more
     chain.reads = std::max<size_t>(chain.leaves.size(), joins ? llvm::sum_of(reads) : *llvm::max_element(reads));
     return chain;
+  };
+  /// Stores a value that is computed from several, or what it is a view of.
+  auto store = [&](int producer) {
+    SmallVector<int> views;
+    for (; producer >= 0 && chains.contains(producer) && block.op(producer).form == Form::view; producer = block.producer(block.op(producer).operands[0]))
+      views.push_back(producer);
+    auto it = chains.find(producer);
+    if (it == chains.end() || it->second.reads <= 1)
+      return;
+    stages.insert(producer);
+    chains.erase(it);
+    for (int view : llvm::reverse(views))
+      chains[view] = chainOf(view);
   };
   for (int number : block.order()) {
     const Block::Op &op = block.op(number);
@@ -155,10 +168,7 @@ void Fusion::chooseStages() {
     Chain chain = chainOf(number);
     if (chain.reads > mostReads) {
       for (int operand : op.operands)
-        if (auto it = chains.find(block.producer(operand)); it != chains.end() && it->second.reads > 1 && block.op(it->first).form != Form::view) {
-          stages.insert(it->first);
-          chains.erase(it);
-        }
+        store(block.producer(operand));
       chain = chainOf(number);
     }
     bool repeated = evaluations[number] > 1.5 * block.elements(number);

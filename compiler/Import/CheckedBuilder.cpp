@@ -99,17 +99,7 @@ Value CheckedBuilder::pad(Value x, Dims low, Dims shape, double value) {
 }
 
 Value CheckedBuilder::concat(ValueRange values, int64_t dim) {
-  if (values.size() == 1)
-    return values[0];
-  // In groups, as a loop over many operands chooses one for each element, and takes long to compile.
-  constexpr size_t mostOperands = 64;
-  if (values.size() <= mostOperands)
-    return op<ConcatOp>(values, dim);
-  SmallVector<Value> groups;
-  for (size_t each = llvm::divideCeil(values.size(), llvm::divideCeil(values.size(), mostOperands)); !values.empty();
-       values = values.drop_front(std::min(each, values.size())))
-    groups.push_back(concat(values.take_front(std::min(each, values.size())), dim));
-  return concat(groups, dim);
+  return concatInGroups(values, [&](ValueRange group) { return op<ConcatOp>(group, dim); });
 }
 
 Value CheckedBuilder::iota(Dims shape, int64_t dim, Type element) {

@@ -13,6 +13,9 @@ enum class Linear {
   movement // moves elements: commutes with every reduction: transpose, reshape
 };
 
+/// Where an elementwise operation's result is zero: where all operands are (sqrt), or where any is (mul). Booleans do not count (select).
+enum class Zeros { unknown, all, any };
+
 /// Factors are the independent index dimensions of an operation: `matmul: (b m k), (b k n) -> (b m n), sum k`. A
 /// dimension is the product of a list of factors, major to minor (reshape), or a multiple of its one factor (strided
 /// windows), or has no factor and is never sharded.

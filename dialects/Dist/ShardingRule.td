@@ -22,10 +22,10 @@ def ShardingRuleInterface : OpInterface<"ShardingRuleInterface"> {
     }], "void", "growResult", (ins "unsigned":$result, "::mlir::RankedTensorType":$type), "", [{
       $_op->getResult(result).setType(type);
     }]>,
-    InterfaceMethod<"Whether its result is zero wherever all of its operands are, if it is elementwise.", "bool", "keepsZero", (ins), "", [{
-      return false;
+    InterfaceMethod<"Where its result is zero, if it is elementwise.", "::divisi::dist::Zeros", "getZeros", (ins), "", [{
+      return ::divisi::dist::Zeros::unknown;
     }]>,
-    InterfaceMethod<"The operand whose zeros make the result infinite or NaN, whatever the others are (log, div). -1: none.", "int",
+    InterfaceMethod<"The operand for some of whose finite numbers the result is infinite or NaN (log, the divisor of div). -1: none.", "int",
       "getPole", (ins), "", [{ return -1; }]>,
     InterfaceMethod<"The operation's own verifier, which comes after those of its interfaces: rules read what it checks.",
       "::llvm::LogicalResult", "verifyItself", (ins), "", [{ return $_op.verify(); }]>

@@ -8,12 +8,12 @@ include "dialects/Graph/Attributes.td"
 class Graph_Elementwise<string mnemonic, string linear, int flops, list<Trait> traits>
     : Op<Graph_Dialect, mnemonic, !listconcat([Pure, ShardingRuleInterface, CostInterface,
          DeclareOpInterfaceMethods<GradientInterface>], traits)>, Documented {
-  bit zero = 0;   // the result is zero where every operand is
-  int pole = -1;  // the operand whose zero makes the result infinite or NaN
+  string zeros = "unknown"; // dist::Zeros
+  int pole = -1;            // the operand for some of whose numbers the result is infinite or NaN
   let removedBy = "form-kernels, which moves it into an exec.kernel";
   let description = documentation;
   code facets = [{
-    bool keepsZero() { return }] # zero # [{; }
+    ::divisi::dist::Zeros getZeros() { return ::divisi::dist::Zeros::}] # zeros # [{; }
     int getPole() { return }] # pole # [{; }
     ::divisi::dist::ShardingRule getShardingRule() {
       return ::divisi::dist::ShardingRule::elementwise(*this, ::divisi::dist::Linear::}] # linear # [{);
@@ -47,48 +47,48 @@ class Graph_NumberUnary<string mnemonic, string text, string equation, string fr
 
 def Graph_NegOp : Graph_NumberUnary<"neg", "-x", "-x", "the importer (Neg, NegativeLogLikelihoodLoss) and by gradients", "all">;
 def Graph_AbsOp : Graph_NumberUnary<"abs", "absolute value", "|x|",
-    "the importer (Abs, Softsign, ReduceL1, LpPool, LpNormalization), gradients of extrema, and make-train with loss scaling"> { let zero = 1; }
+    "the importer (Abs, Softsign, ReduceL1, LpPool, LpNormalization), gradients of extrema, and make-train with loss scaling"> { let zeros = "all"; }
 def Graph_ExpOp : Graph_Unary<"exp", "e^x", "e^x",
     "the importer (Exp, Elu, Celu, Selu, ReduceLogSumExp), gradients, and decompositions of softmax, cross_entropy and attention", 10>;
 def Graph_LogOp : Graph_Unary<"log", "natural logarithm", "ln x",
     "the importer (Log, ReduceLogSum, ReduceLogSumExp), gradients of graph.pow, and decompositions of log_softmax, "
     "cross_entropy and attention", 10> { let pole = 0; }
 def Graph_SqrtOp : Graph_Unary<"sqrt", "square root", "x^(1/2)",
-    "the importer (Sqrt, Pow by 0.5, ReduceL2, LpPool, LpNormalization) and make-train (adam, norms of gradients)", 4> { let zero = 1; }
+    "the importer (Sqrt, Pow by 0.5, ReduceL2, LpPool, LpNormalization) and make-train (adam, norms of gradients)", 4> { let zeros = "all"; let pole = 0; }
 def Graph_RsqrtOp : Graph_Unary<"rsqrt", "1/sqrt(x)", "x^(-1/2)",
     "the importer (Pow by -0.5, normalizations), gradients, decompositions of norms, and make-train (adam)", 4> { let pole = 0; }
 def Graph_ReciprocalOp : Graph_Unary<"reciprocal", "1/x", "1 / x",
     "the importer (Reciprocal, Pow by -1), the gradient of cross_entropy, the decomposition of softmax, and make-train "
     "with loss scaling", 4> { let pole = 0; }
 def Graph_TanhOp : Graph_Unary<"tanh", "hyperbolic tangent", "(e^x - e^-x) / (e^x + e^-x)",
-    "the importer (Tanh, Mish, Attention), decompositions of gelu and gelu_grad, and make-train (adam)", 12> { let zero = 1; }
+    "the importer (Tanh, Mish, Attention), decompositions of gelu and gelu_grad, and make-train (adam)", 12> { let zeros = "all"; }
 def Graph_ErfOp : Graph_Unary<"erf", "error function", "2 / sqrt(pi) * integral of e^(-t^2) for t from 0 to x",
-    "the importer (Erf) and by decompositions of gelu and gelu_grad", 15> { let zero = 1; }
+    "the importer (Erf) and by decompositions of gelu and gelu_grad", 15> { let zeros = "all"; }
 def Graph_SigmoidOp : Graph_Unary<"sigmoid", "1/(1 + e^-x)", "1 / (1 + e^-x)",
     "the importer (Sigmoid, Swish, SwiGLU) and by the gradient of graph.softplus", 12>;
 def Graph_SoftplusOp : Graph_Unary<"softplus", "log(1 + e^x), stable for large x", "max(x, 0) + ln(1 + e^-|x|)",
     "the importer (Softplus, Mish, and the loss that --loss=bce adds)", 20>;
 def Graph_ReluOp : Graph_NumberUnary<"relu", "max(x, 0)", "max(x, 0)",
-    "the importer (Relu, HardSigmoid, HardSwish) and by the decomposition of graph.matmul_epilogue"> { let zero = 1; }
-def Graph_SinOp : Graph_Unary<"sin", "sine", "sin x", "the importer (Sin) and by the gradient of graph.cos", 12> { let zero = 1; }
+    "the importer (Relu, HardSigmoid, HardSwish) and by the decomposition of graph.matmul_epilogue"> { let zeros = "all"; }
+def Graph_SinOp : Graph_Unary<"sin", "sine", "sin x", "the importer (Sin) and by the gradient of graph.cos", 12> { let zeros = "all"; }
 def Graph_CosOp : Graph_Unary<"cos", "cosine", "cos x", "the importer (Cos) and by the gradient of graph.sin", 12>;
-def Graph_TanOp : Graph_Unary<"tan", "tangent", "tan x", "the importer (Tan)", 20> { let zero = 1; }
-def Graph_AsinOp : Graph_Unary<"asin", "inverse sine", "arcsin x", "the importer (Asin)", 20> { let zero = 1; }
-def Graph_AcosOp : Graph_Unary<"acos", "inverse cosine", "arccos x", "the importer (Acos)", 20>;
-def Graph_AtanOp : Graph_Unary<"atan", "inverse tangent", "arctan x", "the importer (Atan)", 20> { let zero = 1; }
+def Graph_TanOp : Graph_Unary<"tan", "tangent", "tan x", "the importer (Tan)", 20> { let zeros = "all"; }
+def Graph_AsinOp : Graph_Unary<"asin", "inverse sine", "arcsin x", "the importer (Asin)", 20> { let zeros = "all"; let pole = 0; }
+def Graph_AcosOp : Graph_Unary<"acos", "inverse cosine", "arccos x", "the importer (Acos)", 20> { let pole = 0; }
+def Graph_AtanOp : Graph_Unary<"atan", "inverse tangent", "arctan x", "the importer (Atan)", 20> { let zeros = "all"; }
 def Graph_SinhOp : Graph_Unary<"sinh", "hyperbolic sine", "(e^x - e^-x) / 2",
-    "the importer (Sinh) and by the gradient of graph.cosh", 20> { let zero = 1; }
+    "the importer (Sinh) and by the gradient of graph.cosh", 20> { let zeros = "all"; }
 def Graph_CoshOp : Graph_Unary<"cosh", "hyperbolic cosine", "(e^x + e^-x) / 2",
     "the importer (Cosh) and by the gradient of graph.sinh", 20>;
-def Graph_AsinhOp : Graph_Unary<"asinh", "inverse hyperbolic sine", "ln(x + sqrt(x^2 + 1))", "the importer (Asinh)", 20> { let zero = 1; }
+def Graph_AsinhOp : Graph_Unary<"asinh", "inverse hyperbolic sine", "ln(x + sqrt(x^2 + 1))", "the importer (Asinh)", 20> { let zeros = "all"; }
 def Graph_AcoshOp : Graph_Unary<"acosh", "inverse hyperbolic cosine", "ln(x + sqrt(x^2 - 1))", "the importer (Acosh)", 20> { let pole = 0; }
-def Graph_AtanhOp : Graph_Unary<"atanh", "inverse hyperbolic tangent", "ln((1 + x) / (1 - x)) / 2", "the importer (Atanh)", 20> { let zero = 1; }
-def Graph_FloorOp : Graph_Unary<"floor", "largest integer not above x", "max {n integer, n <= x}", "the importer (Floor)"> { let zero = 1; }
-def Graph_CeilOp : Graph_Unary<"ceil", "smallest integer not below x", "min {n integer, n >= x}", "the importer (Ceil)"> { let zero = 1; }
+def Graph_AtanhOp : Graph_Unary<"atanh", "inverse hyperbolic tangent", "ln((1 + x) / (1 - x)) / 2", "the importer (Atanh)", 20> { let zeros = "all"; let pole = 0; }
+def Graph_FloorOp : Graph_Unary<"floor", "largest integer not above x", "max {n integer, n <= x}", "the importer (Floor)"> { let zeros = "all"; }
+def Graph_CeilOp : Graph_Unary<"ceil", "smallest integer not below x", "min {n integer, n >= x}", "the importer (Ceil)"> { let zeros = "all"; }
 def Graph_RoundOp : Graph_Unary<"round", "nearest integer, halves to even", "the n with least |x - n|, of two the even one",
-    "the importer (Round)"> { let zero = 1; }
+    "the importer (Round)"> { let zeros = "all"; }
 def Graph_SignOp : Graph_NumberUnary<"sign", "-1, 0 or 1", "x > 0 ? 1 : x < 0 ? -1 : x",
-    "the importer (Sign) and by the gradient of graph.abs"> { let zero = 1; }
+    "the importer (Sign) and by the gradient of graph.abs"> { let zeros = "all"; }
 def Graph_NotOp : Graph_Unary<"not", "bitwise (for booleans: logical) negation", "~x",
     "the importer (Not, BitwiseNot, BitShift) and by expand-top-k"> {
   let elements = "integers or booleans";
@@ -96,7 +96,7 @@ def Graph_NotOp : Graph_Unary<"not", "bitwise (for booleans: logical) negation",
 
 def Graph_GeluOp : Graph_Elementwise<"gelu", "no", 20, [SameOperandsAndResultType,
                                                         DeclareOpInterfaceMethods<DecomposeInterface>]> {
-  let zero = 1;
+  let zeros = "all";
   let summary = "x * Phi(x), by erf or by the tanh approximation";
   let semantics = [{
     `result[i..] = x / 2 * (1 + erf(x / sqrt 2))`, with `tanh` `result[i..] = x / 2 * (1 + tanh(sqrt(2 / pi) * (x +
@@ -117,7 +117,7 @@ def Graph_GeluOp : Graph_Elementwise<"gelu", "no", 20, [SameOperandsAndResultTyp
 }
 def Graph_GeluGradOp : Graph_Elementwise<"gelu_grad", "no", 24, [SameOperandsAndResultType,
                                                                  DeclareOpInterfaceMethods<DecomposeInterface>]> {
-  let zero = 1;
+  let zeros = "all";
   let summary = "gradient of graph.gelu with respect to x";
   let semantics = [{
     `result[i..] = gradient[i..] * f'(x[i..])`, where f is graph.gelu with the same attributes. Without `tanh`, `f'(x) =
@@ -158,7 +158,7 @@ def Graph_IsInfOp : Graph_Predicate<"is_inf", "whether x is an infinity", "|x| =
     "the importer (IsInf, ReduceLogSumExp)">;
 
 def Graph_CastOp : Graph_Elementwise<"cast", "no", 1, [SameOperandsAndResultShape]> {
-  let zero = 1;
+  let zeros = "all";
   let summary = "conversion of the element type";
   let semantics = [{
     `result[i..] = convert(x[i..])`:
@@ -183,6 +183,7 @@ def Graph_CastOp : Graph_Elementwise<"cast", "no", 1, [SameOperandsAndResultShap
 }
 
 def Graph_BitcastOp : Graph_Elementwise<"bitcast", "no", 1, [SameOperandsAndResultShape]> {
+  let zeros = "all";
   let summary = "the same bits as another element type";
   let semantics = "`bits(result[i..]) = bits(x[i..])`.";
   let tensors = "`x`: [d..] of one element type, `result`: [d..] of another.";
@@ -201,6 +202,7 @@ def Graph_BitcastOp : Graph_Elementwise<"bitcast", "no", 1, [SameOperandsAndResu
 def Graph_StraightThroughOp
     : Graph_Elementwise<"straight_through", "no", 1, [SameOperandsAndResultType,
                                                       DeclareOpInterfaceMethods<DecomposeInterface>]> {
+  let zeros = "all";
   let summary = "a value whose gradient goes to another one: the straight-through estimator";
   let semantics = [{
     `result[i..] = value[i..]`. The gradient of the result is that of `x`, and `value` has none (Bengio, Leonard and
@@ -244,7 +246,7 @@ def Graph_AddOp : Graph_Binary<"add", "lhs + rhs", "x + y",
 def Graph_SubOp : Graph_Binary<"sub", "lhs - rhs", "x - y",
     "the importer (Sub, and operators made of it), gradients and decompositions", "all">;
 def Graph_MulOp : Graph_Binary<"mul", "lhs * rhs", "x * y",
-    "the importer (Mul, and operators made of it), gradients and decompositions">;
+    "the importer (Mul, and operators made of it), gradients and decompositions"> { let zeros = "any"; }
 def Graph_DivOp : Graph_Binary<"div", "lhs / rhs; integers truncate",
     "x / y, of integers its integer part, and 0 if y = 0 or x / y overflows",
     "the importer (Div, Mean, and operators made of it) and by gradients", "no", 4> { let pole = 1; }
@@ -253,9 +255,9 @@ def Graph_RemOp : Graph_Binary<"rem", "remainder with the sign of lhs", "x - y *
 def Graph_PowOp : Graph_Binary<"pow", "lhs to the power of rhs", "x^y",
     "the importer (Pow, LpPool, LRN) and by its own gradient", "no", 25> { let pole = 0; }
 def Graph_MaxOp : Graph_Binary<"max", "the larger; NaN if either is", "max(x, y)",
-    "the importer (Max, Clip), make-train with loss scaling, and split-tasks"> { let zero = 1; }
+    "the importer (Max, Clip), make-train with loss scaling, and split-tasks"> { let zeros = "all"; }
 def Graph_MinOp : Graph_Binary<"min", "the smaller; NaN if either is", "min(x, y)",
-    "the importer (Min, Clip), make-train (clipping, loss scaling), and split-tasks"> { let zero = 1; }
+    "the importer (Min, Clip), make-train (clipping, loss scaling), and split-tasks"> { let zeros = "all"; }
 def Graph_AndOp : Graph_Bits<"and", "bitwise and", "x & y",
     "the importer (And, BitwiseAnd, IsInf, Mod), decompositions of cross_entropy, partition (graph.gather) and expand-top-k">;
 def Graph_OrOp : Graph_Bits<"or", "bitwise or", "x | y", "the importer (Or, BitwiseOr) and by expand-top-k">;
@@ -286,6 +288,7 @@ def Graph_CompareOp : Graph_Elementwise<"compare", "no", 1, [SameTypeOperands, S
 
 def Graph_SelectOp : Graph_Elementwise<"select", "no", 1, [SameOperandsAndResultShape,
                                        AllTypesMatch<["lhs", "rhs", "result"]>]> {
+  let zeros = "all";
   let summary = "condition ? lhs : rhs";
   let semantics = [{
     `result[i..] = condition[i..] ? lhs[i..] : rhs[i..]`; what is not chosen has no influence, also if it is a NaN.}];

@@ -98,6 +98,19 @@ Value GraphBuilder::sliceDim(Value x, int64_t dim, int64_t start, int64_t size) 
   return slice(x, starts, sizes);
 }
 
+Value graph::concatInGroups(ValueRange values, llvm::function_ref<Value(ValueRange)> join) {
+  constexpr size_t mostOperands = 64;
+  if (values.size() == 1)
+    return values[0];
+  if (values.size() <= mostOperands)
+    return join(values);
+  const size_t each = llvm::divideCeil(values.size(), llvm::divideCeil(values.size(), mostOperands));
+  SmallVector<Value> groups;
+  for (; !values.empty(); values = values.drop_front(std::min(each, values.size())))
+    groups.push_back(concatInGroups(values.take_front(std::min(each, values.size())), join));
+  return concatInGroups(groups, join);
+}
+
 Value GraphBuilder::pad(Value x, ArrayRef<int64_t> low, ArrayRef<int64_t> shape, double value,
                         ArrayRef<int64_t> steps) {
   if (shapeOf(x) == shape)

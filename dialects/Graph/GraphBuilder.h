@@ -3,6 +3,9 @@
 
 namespace divisi::graph {
 
+/// Concatenates values by `join`, many of them in groups: a loop over many operands chooses one for each element, and takes long to compile.
+mlir::Value concatInGroups(mlir::ValueRange values, llvm::function_ref<mlir::Value(mlir::ValueRange)> join);
+
 /// Builds graph operations at an insertion point, with one location and inferred types. It is used by gradients,
 /// decompositions, the importer and the optimizer. Binary operations broadcast neither shapes nor types: see
 /// `broadcastTo`.
@@ -69,7 +72,9 @@ public:
   Value sliceDim(Value x, int64_t dim, int64_t start, int64_t size);
   Value pad(Value x, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> shape, double value = 0,
             llvm::ArrayRef<int64_t> steps = {});
-  Value concat(mlir::ValueRange values, int64_t dim) { return op<ConcatOp>(values, dim); }
+  Value concat(mlir::ValueRange values, int64_t dim) {
+    return concatInGroups(values, [&](mlir::ValueRange group) { return op<ConcatOp>(group, dim); });
+  }
   Value iota(llvm::ArrayRef<int64_t> shape, int64_t dim, mlir::Type element = {});
 
   // Reductions. The result does not have the reduced dimensions.

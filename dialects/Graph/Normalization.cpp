@@ -237,7 +237,9 @@ Values BatchNormOp::decompose(B &b) {
   auto m = momentsOf(b, g.x, g.reduced, getEpsilon().convertToDouble());
   Value bias = perChannel(b, getBias(), g.x, g.dim);
   Value y = b.add(b.mul(m.normalized, perChannel(b, getScale(), g.x, g.dim)), bias);
-  return {b.reshape(y, shapeOf(getX())), meanOfGroups(b, *this, m.mean), meanOfGroups(b, *this, m.variance)};
+  const double count = (double)tensorType(g.x).getNumElements() / std::max<int64_t>(tensorType(m.variance).getNumElements(), 1);
+  Value variance = getSample() && count > 1 ? b.scale(m.variance, count / (count - 1)) : m.variance;
+  return {b.reshape(y, shapeOf(getX())), meanOfGroups(b, *this, m.mean), meanOfGroups(b, *this, variance)};
 }
 Values BatchNormOp::buildEvaluation(B &b) {
   if (getRunning().size() != 2)

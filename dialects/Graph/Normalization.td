@@ -78,13 +78,13 @@ def Graph_BatchNormOp : Graph_Normalization<"batch_norm", [DeclareOpInterfaceMet
     `mean[c] = sum over a.., d.. of x[a.., c, d..] / n`, `variance[c] = sum over a.., d.. of (x[a.., c, d..] -
     mean[c])^2 / n` and n is the number of the elements a.., d.. (Ioffe and Szegedy, arXiv 1502.03167). With `groups`,
     equal parts of the batch are normalized each by its own statistics; the results `mean` and `variance` are then the
-    means of theirs. An evaluation normalizes by `running`.}];
+    means of theirs. With `sample`, the result `variance` is that of a sample, n / (n - 1) times the one that normalizes, for n > 1. An evaluation normalizes by `running`.}];
   let tensors = [{
     `x` and `result`: [a.., channels, d..] of one element type, floats. `scale`, `bias`, `mean` and `variance`:
     [channels] of that element type. `running`: mean and variance [channels] for an evaluation, or nothing; training
     does not read it. `mean` and `variance` are for the running statistics, and no gradient flows out of them. `dim`:
     that of the channels. `epsilon`: added to the variance. `groups`: the number of parts of the first dimension, 1 if
-    it is left out.}];
+    it is left out. `sample`: of PyTorch's files.}];
   let constraints = common # [{
     3. `scale`, `bias`, `mean`, `variance` and `running` have x's element type and the shape [channels].
     4. `running` has two tensors or none.
@@ -97,7 +97,7 @@ def Graph_BatchNormOp : Graph_Normalization<"batch_norm", [DeclareOpInterfaceMet
   let removedBy = "make-evaluate in @evaluate where it has `running`, else decompose";
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$scale, AnyRankedTensor:$bias,
                        Variadic<AnyRankedTensor>:$running, I64Attr:$dim, F64Attr:$epsilon,
-                       OptionalAttr<I64Attr>:$groups);
+                       OptionalAttr<I64Attr>:$groups, UnitAttr:$sample);
   let results = (outs AnyRankedTensor:$result, AnyRankedTensor:$mean, AnyRankedTensor:$variance);
 }
 

@@ -100,8 +100,6 @@ private:
       GraphBuilder b(builder, old.getLoc());
       SmallVector<int64_t> starts(tensorType(value).getRank(), 0);
       known = b.slice(value, starts, resized(tensorType(value), dims, pads.size()).getShape());
-      if (wild.contains(value) && dims.size() < dimsOf(old).size())
-        wild.insert(known);
     }
     return known;
   }
@@ -147,7 +145,7 @@ private:
       if (dims.empty())
         continue;
       SmallVector<int> rest = dimsThat(false, result, rule.results[i]);
-      const bool zeros = staysZero(op, number, rule, i), infinite = !zeros && mayBeInfinite(op, i);
+      const bool zeros = staysZero(op, number, rule, i);
       now[result] = result;
       if (rest.size() < dims.size())
         cast<dist::ShardingRuleInterface>(op).growResult(
@@ -156,29 +154,31 @@ private:
         builder.setInsertionPointAfterValue(result);
         now[result] = padded(result, rest, op->getLoc());
       }
-      if (zeros)
+      if (!zeros && hasPole(op, olds, i)) {
+        builder.setInsertionPointAfterValue(now[result]);
+        now[result] = masked(now[result], dims, neutral(Reduction::sum, result));
         zero.insert(now[result]);
-      else
+      } else if (zeros) {
+        zero.insert(now[result]);
+      } else {
         zero.erase(now[result]);
-      if (infinite)
-        wild.insert(now[result]);
+      }
     }
   }
 
-  bool readsInfinite(Operation *op) const {
-    return llvm::any_of(op->getOperands(), [&](Value operand) { return wild.contains(operand); });
-  }
-
-  /// Whether the padding of a result may hold infinities or NaN: behind a division by padding, say.
-  bool mayBeInfinite(Operation *op, unsigned result) const {
+  /// Whether a result may be infinite or NaN in its padding: behind a division by padding, say. Zero times infinity is NaN, so that nothing
+  /// else may read it.
+  bool hasPole(Operation *op, ArrayRef<Value> olds, unsigned result) const {
     const int pole = cast<dist::ShardingRuleInterface>(op).getPole();
-    return isa<FloatType>(elementType(op->getResult(result))) &&
-           (readsInfinite(op) || (pole >= 0 && zero.contains(op->getOperand(pole))));
+    if (pole < 0 || !isa<FloatType>(elementType(op->getResult(result))) || dimsOf(olds[pole]).empty())
+      return false;
+    auto number = splatOf(olds[pole]);
+    return !number || *number == 0;
   }
 
-  /// Makes the padding of a contracted factor neutral. For a sum it is zero in every operand, not only in one: a value
-  /// that is computed from zeros may be infinite, and 0 * inf is NaN. For a maximum or minimum it is the least or
-  /// greatest number. `olds` are the operands in the model.
+  /// Makes the padding of a contracted factor neutral. For a sum it is zero in every operand, not only in one: an exponential
+  /// may overflow there, and 0 * inf is NaN. For a maximum or minimum it is the least or greatest number. `olds` are the
+  /// operands in the model.
   void neutralize(Operation *op, ArrayRef<Value> olds, const ShardingRule &rule, int factor) {
     SmallVector<std::pair<OpOperand *, SmallVector<int>>> open;
     for (auto [i, operand] : llvm::enumerate(op->getOpOperands())) {
@@ -243,19 +243,22 @@ private:
   bool staysZero(Operation *op, int number, const ShardingRule &rule, unsigned result) const {
     if (rule.zero)
       return true;
-    if (readsInfinite(op))
-      return false;
-    const bool keeps = rule.linear != Linear::no || cast<dist::ShardingRuleInterface>(op).keepsZero();
+    const dist::Zeros where = rule.linear == Linear::each ? dist::Zeros::any
+                              : rule.linear != Linear::no ? dist::Zeros::all
+                                                          : cast<dist::ShardingRuleInterface>(op).getZeros();
+    auto isBoolean = [](Value value) { return elementType(value).isInteger(1); };
     for (const auto &list : rule.results[result])
       for (int factor : list) {
         bool any = false, all = op->getNumOperands() > 0;
         for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands)) {
+          if (op->getNumOperands() > 1 && isBoolean(operand) && !isBoolean(op->getResult(result)))
+            continue; // a condition
           bool known = zero.contains(operand) &&
                        llvm::any_of(dims, [&](const auto &other) { return llvm::is_contained(other, factor); });
           any |= known;
           all &= known;
         }
-        if (pads.grows(number, factor) && !(rule.linear == Linear::each ? any : keeps && all))
+        if (pads.grows(number, factor) && !(where == dist::Zeros::any ? any : where == dist::Zeros::all && all))
           return false;
       }
     return true;
@@ -288,7 +291,6 @@ private:
   llvm::DenseMap<Value, Value> zeros;                     // the same with zeros in the padding, for library calls
   llvm::DenseMap<std::pair<Value, uint64_t>, Value> cuts; // sliced back along some dimensions
   llvm::DenseSet<Value> zero;                             // values that are zero in their padding
-  llvm::DenseSet<Value> wild;                             // values that may be infinite or NaN there
 };
 } // namespace
 

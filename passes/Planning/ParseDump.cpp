@@ -31,9 +31,12 @@ static LogicalResult checkShapesAndNames(ModuleOp module) {
   };
   auto checked = module.walk([&](Operation *op) {
     auto name = op->getAttrOfType<StringAttr>(SymbolTable::getSymbolAttrName());
-    auto hasName = [](SymbolRefAttr symbol) { return WalkResult(success(!symbol.getLeafReference().empty())); };
+    auto hasName = [](SymbolRefAttr symbol) {
+      auto isEmpty = [](FlatSymbolRefAttr nested) { return nested.getValue().empty(); };
+      return WalkResult(success(!symbol.getRootReference().empty() && llvm::none_of(symbol.getNestedReferences(), isEmpty)));
+    };
     if ((name && name.empty()) || op->getAttrDictionary().walk(hasName).wasInterrupted())
-      return op->emitError("has an empty name"), WalkResult::interrupt();
+      return op->emitError("has, or refers to, an empty name"), WalkResult::interrupt();
     for (Region &region : op->getRegions())
       for (Block &block : region)
         for (Value argument : block.getArguments())

@@ -1,8 +1,10 @@
 // Every graph operation has its five facets: types, gradient, sharding rule, cost and lowering.
 #include "Samples.h"
 
+#include "codegen/Evaluate.h"
 #include "codegen/Lowering/ScalarBuilder.h"
 
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Verifier.h"
 
 #include <set>
@@ -61,6 +63,54 @@ TEST_F(Facets, EveryRegisteredOperationHasASample) {
   for (RegisteredOperationName op : context.getRegisteredOperationsByDialect("graph"))
     EXPECT_TRUE(isStructure(op) || sampled.count(op.stripDialect().str()))
         << "no sample of " << op.getStringRef().str();
+}
+
+/// The first element of an elementwise operation's result where its operands are these numbers; nothing if it cannot be evaluated.
+std::optional<double> valueAt(Operation *op, ArrayRef<double> numbers) {
+  OpBuilder builder(op);
+  graph::GraphBuilder b(builder, op->getLoc());
+  IRMapping mapping;
+  for (auto [operand, number] : llvm::zip(op->getOperands(), numbers))
+    mapping.map(operand, b.splatLike(operand, number));
+  Operation *copy = builder.clone(*op, mapping);
+  int64_t budget = 1 << 12;
+  auto value = codegen::evaluate(copy->getResult(0), budget);
+  copy->erase();
+  if (failed(value))
+    return std::nullopt;
+  return (*value->getValues<APFloat>().begin()).convertToDouble();
+}
+
+/// Padding relies on it.
+TEST_F(Facets, ZerosAndPolesAreWhereTheyAreSaidToBe) {
+  std::set<std::string> poles, zeros;
+  forEachSample([&](Operation *op) {
+    auto isLike = [&](Value value) { return value.getType() == op->getResult(0).getType() && isFloat(value); };
+    if (!isa<codegen::LoopInterface>(op) || !llvm::all_of(op->getOperands(), isLike) || op->getNumOperands() == 0 || op->getNumOperands() > 2)
+      return;
+    auto rule = cast<dist::ShardingRuleInterface>(op);
+    const size_t operands = op->getNumOperands();
+    if (!valueAt(op, SmallVector<double>(operands, 0.75)))
+      return;
+    auto none = valueAt(op, SmallVector<double>(operands, 0.0));
+    const bool linear = rule.getShardingRule().linear != dist::Linear::no;
+    EXPECT_EQ(linear || rule.getZeros() != dist::Zeros::unknown, none == 0.0) << "at zero";
+    if (none == 0.0)
+      zeros.insert(name(op));
+    if (rule.getZeros() == dist::Zeros::any)
+      EXPECT_TRUE(valueAt(op, {0, 1.5}) == 0.0 && valueAt(op, {-1.5, 0}) == 0.0);
+    bool pole = false;
+    for (double x : {-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0})
+      for (double y : {-2.0, -0.5, 0.0, 1.5}) {
+        auto value = valueAt(op, ArrayRef({x, y}).take_front(operands));
+        pole |= !value || !std::isfinite(*value); // (logarithms of negative numbers are not evaluated)
+      }
+    EXPECT_EQ(rule.getPole() >= 0, pole) << "a pole";
+    if (pole)
+      poles.insert(name(op));
+  });
+  EXPECT_GT(zeros.size(), 10u);
+  EXPECT_GT(poles.size(), 5u);
 }
 
 TEST_F(Facets, RulesAreReadFromTheirText) {

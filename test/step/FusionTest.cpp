@@ -49,6 +49,14 @@ public:
     op.rows = {{1, rows}};
     return add(op, {operand}, true);
   }
+  int view(int operand) {
+    Block::Op op;
+    op.form = Form::view;
+    op.extents = {rows, columns};
+    op.reduced = {false, false};
+    op.rows = {rowsOfShape(op.extents)};
+    return add(op, {operand}, false);
+  }
   int call(std::vector<int> operands, bool vector = false) {
     Block::Op op;
     op.form = Form::call;
@@ -117,11 +125,13 @@ TEST(Fusion, AChainIsOneKernel) {
 
 /// A concatenation of concatenations reads each element at one of many places, which code would choose among.
 TEST(Fusion, OperandsThatReadManyPlacesAreStored) {
-  for (auto [count, stages] : {std::pair(2, 1u), {4, 5u}}) {
+  for (auto [count, stages, views] : {std::tuple(2, 1u, false), {4, 5u, false}, {2, 1u, true}, {4, 5u, true}}) {
     Builder b;
     std::vector<int> parts;
-    for (int part = 0; part < count; ++part)
-      parts.push_back(b.elementwise({b.elementwise(std::vector<int>(50, b.argument()))}));
+    for (int part = 0; part < count; ++part) {
+      int joined = b.elementwise(std::vector<int>(50, b.argument()));
+      parts.push_back(views ? b.view(b.view(joined)) : b.elementwise({joined}));
+    }
     b.output(b.elementwise(parts));
     for (bool forGpu : {false, true}) {
       Fusion fusion(b.block, forGpu);

@@ -60,7 +60,7 @@ std::string tools::checkOutput(const CLI::App &command, const std::string &flag,
   return wrong.empty() && sys::fs::is_regular_file(file) ? checkNamedOnce(command, flag, file) : wrong;
 }
 
-/// Whether a file may be replaced by a program: one that is a program, too, or empty. Others may be data of the model, which no argument names.
+/// Whether a file may be replaced by a program: an executable (ELF) or an empty one. Others may be data of the model, which no argument names.
 static bool isReplaceable(const std::string &path) {
   auto buffer = llvm::MemoryBuffer::getFileSlice(path, 4, 0);
   uint64_t size;

@@ -70,13 +70,9 @@ Results importBatchNormalization(NodeImporter &n) {
   Value running[] = {n.in(3), n.in(4)};
   Operation *op = n.create<BatchNormOp>(TypeRange{x.getType(), scale.getType(), scale.getType()}, x, scale, bias,
                                         ValueRange{n.cast(running[0], element), n.cast(running[1], element)}, 1,
-                                        llvm::APFloat(epsilon), IntegerAttr());
+                                        llvm::APFloat(epsilon), IntegerAttr(), /*sample=*/n.model.isFromPyTorch());
   Value mean = runningAverage(n, running[0], op->getResult(1), momentum);
-  // PyTorch's running variance is of samples, ONNX's of whole batches.
-  const double count = tensorType(x).getNumElements() / std::max<double>(shapeOf(x)[1], 1);
-  const bool ofSamples = n.model.isFromPyTorch() && count > 1;
-  Value varianceOf = ofSamples ? n.scale(op->getResult(2), count / (count - 1)) : op->getResult(2);
-  Value variance = runningAverage(n, running[1], varianceOf, momentum);
+  Value variance = runningAverage(n, running[1], op->getResult(2), momentum);
   return {op->getResult(0), mean, variance, n.cast(op->getResult(1), n.elementOf(running[0])),
           n.cast(op->getResult(2), n.elementOf(running[1]))};
 }

@@ -30,8 +30,27 @@ static Value plusOne(Value sum) {
   return isOne(add.getRhs()) ? add.getLhs() : isOne(add.getLhs()) ? add.getRhs() : Value();
 }
 
+/// x if `value` is e^x, perhaps broadcast.
+static Value exponentOf(N &n, Value value) {
+  if (auto broadcast = value.getDefiningOp<BroadcastOp>()) {
+    Value x = exponentOf(n, broadcast.getX());
+    return x ? n.broadcast(x, shapeOf(value), broadcast.getDims()) : Value();
+  }
+  auto exp = value.getDefiningOp<ExpOp>();
+  return exp ? exp.getX() : Value();
+}
+
+/// log(e^x + e^y) = max(x, y) + log(1 + e^-|x - y|), also where both are the same infinity.
+static Value logAddExp(N &n, Value x, Value y) {
+  Value same = n.compare(Predicate::eq, x, y), none = n.splatLike(x, 0);
+  Value apart = n.op<AbsOp>(n.select(same, none, n.sub(x, y)));
+  Value most = n.op<MaxOp>(x, y), rest = n.op<SoftplusOp>(n.neg(apart));
+  return n.add(most, rest);
+}
+
 /// Exporters write PyTorch's logsigmoid as Log(Sigmoid(x)), which is -inf where the sigmoid is 0, that of -x (in a binary
-/// cross-entropy of logits) as Log(1 - Sigmoid(x)), and its log1p as Log(x + 1), which is 0 where x + 1 is rounded to 1.
+/// cross-entropy of logits) as Log(1 - Sigmoid(x)), its logaddexp as Log(Exp(x) + Exp(y)), which overflows, and its log1p as
+/// Log(x + 1), which is 0 where x + 1 is rounded to 1.
 static Results importLog(N &n) {
   Value x = n.in(0);
   if (auto sigmoid = x.getDefiningOp<SigmoidOp>())
@@ -39,6 +58,11 @@ static Results importLog(N &n) {
   if (auto sub = x.getDefiningOp<SubOp>(); sub && isOne(sub.getLhs()))
     if (auto sigmoid = sub.getRhs().getDefiningOp<SigmoidOp>())
       return {n.neg(n.op<SoftplusOp>(sigmoid.getX()))};
+  if (auto add = x.getDefiningOp<AddOp>()) {
+    Value left = exponentOf(n, add.getLhs()), right = exponentOf(n, add.getRhs());
+    if (left && right)
+      return {logAddExp(n, left, right)};
+  }
   Value log = n.op<LogOp>(x), small = n.isFloat(x) ? plusOne(x) : Value();
   if (!small)
     return {log};
@@ -67,6 +91,17 @@ static Results importSub(N &n) {
 
 //===- Sqrt, Pow, Mod -----------------------------------------------------===//
 
+/// x^2, |x|^3 = |x| * |x|^2 or |x|^p.
+static bool isPowerOfAbs(Value value) {
+  if (auto power = value.getDefiningOp<PowOp>())
+    return power.getLhs().getDefiningOp<AbsOp>() != nullptr;
+  auto product = value.getDefiningOp<MulOp>();
+  if (!product || product.getLhs() == product.getRhs())
+    return product != nullptr;
+  auto square = product.getRhs().getDefiningOp<MulOp>();
+  return product.getLhs().getDefiningOp<AbsOp>() && square && square.getLhs() == product.getLhs() && square.getRhs() == product.getLhs();
+}
+
 /// Whether a value is a sum or mean of squares or of powers of absolute values: a norm before its root, or a variance.
 static bool isSumOfPowers(N &n, Value value) {
   auto isNumber = [&](Value factor) { // of a mean, or of a deviation
@@ -76,12 +111,8 @@ static bool isSumOfPowers(N &n, Value value) {
     return known && numberOfAll(*known);
   };
   while (Operation *op = value.getDefiningOp()) {
-    if (auto sum = dyn_cast<ReduceSumOp>(op)) {
-      auto square = sum.getX().getDefiningOp<MulOp>();
-      auto power = sum.getX().getDefiningOp<PowOp>();
-      return (square && (square.getLhs() == square.getRhs() || square.getLhs().getDefiningOp<AbsOp>())) ||
-             (power && power.getLhs().getDefiningOp<AbsOp>());
-    }
+    if (auto sum = dyn_cast<ReduceSumOp>(op))
+      return isPowerOfAbs(sum.getX());
     if (isa<ReshapeOp, BroadcastOp>(op) || (isa<MulOp, DivOp>(op) && isNumber(op->getOperand(1))))
       value = op->getOperand(0);
     else if (isa<MulOp>(op) && isNumber(op->getOperand(0)))
@@ -122,7 +153,7 @@ static Results importPow(N &n) {
   auto power = n.known(y);
   if (auto number = power ? numberOfAll(*power) : std::nullopt) {
     Value base = n.broadcastTo(x, broadcastShape({shapeOf(x), shapeOf(y)}));
-    if (*number > 0 && *number < 1 && isSumOfPowers(n, base))
+    if (*number > 0 && *number < 1 && n.isFloat(base) && isSumOfPowers(n, base))
       return {n.length(base, *number)};
     if (Value result = knownPower(n, base, *number))
       return {result};

@@ -43,3 +43,12 @@ func.func @common(%x: tensor<4x6xf32>, %l: tensor<4xi64>) -> (tensor<4xf32>, ten
   %1 = graph.softmax %x {dim = 1 : i64} : (tensor<4x6xf32>) -> tensor<4x6xf32>
   return %0, %1 : tensor<4xf32>, tensor<4x6xf32>
 }
+
+// The variance of a sample is that of each group's own n: 4 rows in 2 groups have n / (n - 1) = 2.
+// CHECK-LABEL: func @variances_of_samples
+// CHECK: graph.constant dense<2.000000e+00> : tensor<2x6xf32>
+func.func @variances_of_samples(%x: tensor<4x6xf32>, %s: tensor<6xf32>, %b: tensor<6xf32>) -> tensor<6xf32> {
+  %y, %mean, %variance = graph.batch_norm %x, %s, %b {dim = 1 : i64, epsilon = 1.0e-5 : f64, groups = 2 : i64, sample}
+    : (tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>) -> (tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>)
+  return %variance : tensor<6xf32>
+}

@@ -113,6 +113,16 @@ TEST_F(OperatorTest, logarithmsOfSigmoidsAreSoftplus) {
   EXPECT_HAS(text(m), "graph.softplus %arg0");
   EXPECT_LACKS(text(m), "graph.log");
 }
+TEST_F(OperatorTest, logarithmsOfSumsOfExponentialsDoNotOverflow) {
+  ModelMaker m;
+  m.input("a", {2, 3}).input("b", {3}).output("y");
+  m.node("Exp", {"a"}, {"p"});
+  m.node("Exp", {"b"}, {"q"});
+  m.node("Add", {"p", "q"}, {"sum"});
+  m.node("Log", {"sum"}, {"y"});
+  EXPECT_HAS(text(m), "graph.max %arg0");
+  EXPECT_LACKS(text(m), "graph.exp");
+}
 TEST_F(OperatorTest, rootsOfSumsOfPowersHaveNoGradientAtZero) { // where PyTorch's norms and deviations have none
   for (bool isNorm : {true, false}) {
     ModelMaker m;
@@ -129,6 +139,22 @@ TEST_F(OperatorTest, rootsOfSumsOfPowersHaveNoGradientAtZero) { // where PyTorch
     m.node("Pow", {"sum", "root"}, {"y"});
     EXPECT_HAS(text(m), "graph.select");
   }
+  for (bool isProduct : {true, false}) { // no norms
+    ModelMaker m;
+    m.input("x", {2, 3}).input("z", {2, 3}).output("y");
+    m.node("Abs", {"x"}, {"a"});
+    m.node(isProduct ? "Mul" : "Add", {"a", "z"}, {"p"});
+    m.node("ReduceSum", {"p"}, {"sum"});
+    m.node("Sqrt", {"sum"}, {"y"});
+    EXPECT_LACKS(text(m), "graph.select");
+  }
+  ModelMaker m; // of integers
+  m.input("x", {2, 3}, onnx::TensorProto::INT64).output("y", {}, onnx::TensorProto::FLOAT);
+  setFloats(m.node("Constant", {}, {"root"}), "value_floats", {0.5f});
+  m.node("ReduceSumSquare", {"x"}, {"sum"});
+  m.node("Pow", {"sum", "root"}, {"p"});
+  setInteger(m.node("Cast", {"p"}, {"y"}), "to", onnx::TensorProto::FLOAT);
+  EXPECT_LACKS(text(m), "graph.sqrt");
 }
 TEST_F(OperatorTest, knownPowersAreProducts) {
   ModelMaker m;
