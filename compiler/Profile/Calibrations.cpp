@@ -1,5 +1,6 @@
 #include "compiler/Profile/Calibrations.h"
 #include "compiler/Profile/JsonFile.h"
+#include "passes/Planning/Pipeline/LayerProfile.h"
 
 #include "llvm/Support/FileSystem.h"
 
@@ -79,7 +80,7 @@ llvm::Expected<Calibrations> Calibrations::read(const std::string &file) {
     const json::Object *figures = value.getAsObject();
     auto calibration = figures ? parse(*figures) : std::nullopt;
     if (!calibration)
-      return llvm::createStringError("'" + file + "': the figures of '" + llvm::StringRef(name).take_front(80).str() +
+      return llvm::createStringError("'" + file + "': the figures of '" + planning::shownName(name) +
                                      "' are not those of a machine; remove the file to measure again");
     result.machines[llvm::StringRef(name).str()] = *calibration;
   }

@@ -1,5 +1,6 @@
 #include "compiler/Profile/Database.h"
 #include "compiler/Profile/JsonFile.h"
+#include "passes/Planning/Pipeline/LayerProfile.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/LineIterator.h"
@@ -38,7 +39,7 @@ llvm::Expected<ProfileDatabase> ProfileDatabase::read(const std::string &file) {
     const json::Array *list = value.getAsArray();
     if (!list || list->empty() ||
         !llvm::all_of(*list, [](const json::Value &time) { return isTime(time.getAsNumber()); }))
-      return llvm::createStringError("'" + file + "': '" + StringRef(key).str() + "' has no times in microseconds");
+      return llvm::createStringError("'" + file + "': '" + planning::shownName(key) + "' has no times in microseconds");
     for (const json::Value &time : *list)
       result.entries[StringRef(key).str()].push_back(*time.getAsNumber());
   }

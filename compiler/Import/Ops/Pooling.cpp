@@ -1,3 +1,4 @@
+#include "compiler/Import/ExportNotes.h"
 #include "compiler/Import/Operators.h"
 #include "compiler/Import/Ops/Window.h"
 
@@ -99,8 +100,13 @@ static Results importAveragePool(N &n) {
   Window w = windowOf(n, x);
   checkedElements(pooledShape(x, w));
   auto counts = windowCounts(spatialShape(x), w, n.integer("count_include_pad", 0));
+  // ONNX has no divisor_override; torch.export notes it.
+  CallNotes call(n.node);
+  const std::string override = StringRef(call.target).starts_with("aten.avg_pool") ? call.argument(6, "divisor_override") : "";
+  int64_t divisor;
+  const bool isNoted = !StringRef(override).getAsInteger(10, divisor) && divisor != 0;
   for (double &count : counts)
-    count = 1 / count;
+    count = 1 / (isNoted ? (double)divisor : count);
   Value sum = sumPool(n, x, w), share = n.numbers(w.output, n.elementOf(x), counts);
   return {n.mul(sum, n.broadcastTo(share, shapeOf(sum)))};
 }

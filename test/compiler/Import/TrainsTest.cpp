@@ -429,3 +429,17 @@ TEST_F(TrainsTest, aMaskAsAnIndexHasARemedy) {
   m.node("NonZero", {"mask"}, {"places"}, "where");
   EXPECT_HAS(failure(m), "take torch.where or the loss's ignore_index");
 }
+
+TEST_F(TrainsTest, aDivisorOfAverageIsNoted) { // lists of the call are one argument each
+  options.forwardOnly = true;
+  for (auto [last, share] : {std::pair(", 5", "2.000000e-01"), {", None", "2.500000e-01"}, {"", "2.500000e-01"}}) {
+    ModelMaker m;
+    m.model.set_producer_name("pytorch");
+    m.input("x", {1, 1, 4, 6}).output("y");
+    auto &pool = m.node("AveragePool", {"x"}, {"y"});
+    setIntegers(pool, "kernel_shape", {2, 2});
+    setIntegers(pool, "strides", {2, 2});
+    call(pool, "aten.avg_pool2d.default", std::string("%view, [2, 2], [2, 2], [0, 0], False, True") + last, "['', 'avg_pool2d']");
+    EXPECT_HAS(text(m), std::string("dense<") + share + ">");
+  }
+}

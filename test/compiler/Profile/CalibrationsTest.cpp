@@ -71,6 +71,8 @@ TEST_F(CalibrationFiles, RefuseWhatIsNone) {
     text.replace(text.find(from), std::string(from).size(), to);
     EXPECT_NE(errorOf(machine(text)).find("the figures of 'a processor' are not those of a machine"), std::string::npos) << text;
   }
+  // An error is one line.
+  EXPECT_EQ(errorOf(R"({"divisi_calibration": 2, "machines": {"a\nb": {}}})").find('\n'), std::string::npos);
 }
 
 TEST(Calibration, NamesFigures) {
