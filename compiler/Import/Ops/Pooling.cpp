@@ -103,7 +103,7 @@ static Results importAveragePool(N &n) {
   // ONNX has no divisor_override; torch.export notes it.
   CallNotes call(n.node);
   const std::string override = StringRef(call.target).starts_with("aten.avg_pool") ? call.argument(6, "divisor_override") : "";
-  int64_t divisor;
+  int64_t divisor = 0;
   const bool isNoted = !StringRef(override).getAsInteger(10, divisor) && divisor != 0;
   for (double &count : counts)
     count = 1 / (isNoted ? (double)divisor : count);
