@@ -119,29 +119,30 @@ void Fusion::chooseStages() {
   struct Chain {
     int64_t flops = 0, operations = 1;
     size_t reads = 1;                // places of values: a concatenation reads each operand at a place of its own
-    llvm::SmallDenseSet<int> leaves; // those of full size
+    llvm::SmallDenseSet<int> leaves; // values of full size that recomputing would read
   };
   llvm::DenseMap<int, Chain> chains; // by operation
   auto chainOf = [&](int number) {
     const Block::Op &op = block.op(number);
     Chain chain;
-    SmallVector<size_t> reads = {1};
+    size_t all = 1, most = 1; // reads of the operands
+    auto count = [&](size_t reads) { all += reads, most = std::max(most, reads); };
     chain.flops = op.flops;
     for (int operand : op.operands) {
       int producer = block.producer(operand);
       if (auto it = chains.find(producer); producer >= 0 && it != chains.end()) {
         chain.flops += it->second.flops;
         chain.operations += it->second.operations;
-        reads.push_back(it->second.reads);
+        count(it->second.reads);
         chain.leaves.insert(it->second.leaves.begin(), it->second.leaves.end());
       } else if (producer < 0 || !block.isConstant(producer)) {
-        reads.push_back(1);
+        count(1);
         if (2 * block.value(operand).elements > block.elements(number))
           chain.leaves.insert(operand);
       }
     }
-    const bool joins = op.operands.size() > 3; // no other has more
-    chain.reads = std::max<size_t>(chain.leaves.size(), joins ? llvm::sum_of(reads) : *llvm::max_element(reads));
+    const bool joins = op.operands.size() > 3; // other operations have at most three
+    chain.reads = std::max<size_t>(chain.leaves.size(), joins ? all : most);
     return chain;
   };
   /// Stores a value that is computed from several, or what it is a view of.

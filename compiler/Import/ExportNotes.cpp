@@ -54,18 +54,15 @@ CallNotes::CallNotes(const onnx::NodeProto &node) {
 
 std::string CallNotes::argument(size_t place, StringRef name) const {
   auto [positional, named] = StringRef(arguments).split(')');
-  llvm::SmallVector<StringRef> list = {positional};
+  llvm::SmallVector<StringRef> list;
   int depth = 0; // of lists, which are one argument
-  for (size_t i = 0, begin = 0; i < positional.size(); ++i) {
-    depth += (positional[i] == '[') - (positional[i] == ']');
-    if (depth == 0 && positional[i] == ',') {
-      list.back() = positional.slice(begin, i);
+  for (size_t i = 0, begin = 0; i <= positional.size(); ++i)
+    if (i == positional.size() || (depth == 0 && positional[i] == ',')) {
+      list.push_back(positional.slice(begin, i).trim());
       begin = i + 1;
-      list.push_back(positional.drop_front(begin).ltrim());
+    } else {
+      depth += (positional[i] == '[') - (positional[i] == ']');
     }
-  }
-  for (StringRef &text : list)
-    text = text.trim();
   StringRef text = list.size() > place ? list[place] : named.split((name + ": ").str()).second;
   return text.take_while([](char c) { return llvm::isAlnum(c) || c == '.' || c == '-' || c == '_'; }).str();
 }

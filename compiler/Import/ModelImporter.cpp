@@ -325,15 +325,15 @@ Results ModelImporter::importSubgraph(const onnx::GraphProto &graph, llvm::Array
   return results;
 }
 
-//===- Values that are known while importing ------------------------------===//
-
-/// The largest value that is evaluated, the largest number of elements that its computation may have, and of scalar operations.
-static constexpr int64_t maxEvaluated = 1 << 22, maxSlice = 1 << 26, maxOperations = 1 << 20;
-
 void ModelImporter::countSlices(int64_t more) {
   if (more > mostUnrolled || (unrolled += more) > mostUnrolled)
     fail("the slices that are written one by one, with the nodes in iterations of loops, are more than ", mostUnrolled, ": ", more, " more here");
 }
+
+//===- Values that are known while importing ------------------------------===//
+
+/// The largest value that is evaluated, the largest number of elements that its computation may have, and of scalar operations.
+static constexpr int64_t maxEvaluated = 1 << 22, maxSlice = 1 << 26, maxOperations = 1 << 20;
 
 /// Whether a value depends on constants only, and its computation is within the limit. (What depends on more is kept: else each
 /// iteration of a loop would be walked back to the first.)

@@ -60,8 +60,9 @@ public:
   TensorReader reader;
   std::vector<std::string> warnings, notes;
   int64_t dropouts = 0; // numbers the random streams
-  static constexpr int64_t mostUnrolled = 1 << 16; // of the next
-  int64_t unrolled = 0;           // nodes in the iterations of loops, and slices of tensors
+  /// Nodes in the iterations of loops, and slices of tensors.
+  int64_t unrolled = 0;
+  static constexpr int64_t mostUnrolled = 1 << 16;
   int64_t unrolledOperations = 0; // what these nodes became
   /// The value before QuantizeLinear for its result, zero where it is out of range: it has the result's gradient.
   llvm::DenseMap<mlir::Value, mlir::Value> quantized;

@@ -116,6 +116,13 @@ std::optional<DenseElementsAttr> NodeImporter::known(Value value) {
   return model.evaluate(value);
 }
 
+std::optional<double> NodeImporter::knownNumber(Value value) {
+  while (isa_and_nonnull<BroadcastOp, ReshapeOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  auto numbers = known(value);
+  return numbers ? numberOfAll(*numbers) : std::nullopt;
+}
+
 DenseElementsAttr NodeImporter::constantInput(int64_t index, StringRef what) {
   if (auto value = known(in(index)))
     return *value;

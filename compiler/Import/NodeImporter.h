@@ -55,6 +55,8 @@ public:
   mlir::DenseElementsAttr constantInput(int64_t index, llvm::StringRef what);
   /// A value if it is known during import. An initializer is then used as a constant.
   std::optional<mlir::DenseElementsAttr> known(Value value);
+  /// The number that all elements are, if it is known during import.
+  std::optional<double> knownNumber(Value value);
   Shape integersInput(int64_t index, llvm::StringRef what) { return integersOf(constantInput(index, what)); }
   /// A constant of int64 values.
   Value integerTensor(llvm::ArrayRef<int64_t> values, Dims shape);

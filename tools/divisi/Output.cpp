@@ -1,12 +1,14 @@
 #include "divisi/Output.h"
 
 #include "compiler/WeightsFile.h"
+#include "runtime/include/divisi/file_kind.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
+
+#include <fstream>
 
 using namespace divisi;
 namespace sys = llvm::sys;
@@ -62,9 +64,15 @@ std::string tools::checkOutput(const CLI::App &command, const std::string &flag,
 
 /// Whether a file may be replaced by a program: an executable (ELF) or an empty one. Others may be data of the model, which no argument names.
 static bool isReplaceable(const std::string &path) {
-  auto buffer = llvm::MemoryBuffer::getFileSlice(path, 4, 0);
-  uint64_t size;
-  return !sys::fs::is_regular_file(path) || (!sys::fs::file_size(path, size) && size == 0) || (buffer && (*buffer)->getBuffer() == "\x7f" "ELF");
+  if (!sys::fs::is_regular_file(path))
+    return true;
+  char begin[64];
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return false;
+  file.read(begin, sizeof begin);
+  const FileKind kind = kindOfFile({begin, (size_t)file.gcount()});
+  return kind == FileKind::program || kind == FileKind::empty;
 }
 
 std::string tools::checkProgram(const CLI::App &command, const std::string &path) {

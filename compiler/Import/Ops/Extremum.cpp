@@ -27,13 +27,7 @@ static bool isHardTanh(N &n, Value low, Value high) {
   const StringRef call = target;
   if (!call.empty())
     return call.starts_with("aten.hardtanh") || call.starts_with("aten.relu6");
-  auto is = [&](Value bound, double number) {
-    while (isa_and_nonnull<BroadcastOp, ReshapeOp>(bound ? bound.getDefiningOp() : nullptr))
-      bound = bound.getDefiningOp()->getOperand(0);
-    auto value = bound ? n.known(bound) : std::nullopt;
-    return value && numberOfAll(*value) == number;
-  };
-  return is(low, 0) && is(high, 6);
+  return n.knownNumber(low) == 0 && n.knownNumber(high) == 6;
 }
 
 static Results clip(N &n, Value x, Value low, Value high) {

@@ -104,18 +104,12 @@ static bool isPowerOfAbs(Value value) {
 
 /// Whether a value is a sum or mean of squares or of powers of absolute values: a norm before its root, or a variance.
 static bool isSumOfPowers(N &n, Value value) {
-  auto isNumber = [&](Value factor) { // of a mean, or of a deviation
-    while (isa_and_nonnull<BroadcastOp, ReshapeOp>(factor.getDefiningOp()))
-      factor = factor.getDefiningOp()->getOperand(0);
-    auto known = n.known(factor);
-    return known && numberOfAll(*known);
-  };
   while (Operation *op = value.getDefiningOp()) {
     if (auto sum = dyn_cast<ReduceSumOp>(op))
       return isPowerOfAbs(sum.getX());
-    if (isa<ReshapeOp, BroadcastOp>(op) || (isa<MulOp, DivOp>(op) && isNumber(op->getOperand(1))))
+    if (isa<ReshapeOp, BroadcastOp>(op) || (isa<MulOp, DivOp>(op) && n.knownNumber(op->getOperand(1)))) // of a mean
       value = op->getOperand(0);
-    else if (isa<MulOp>(op) && isNumber(op->getOperand(0)))
+    else if (isa<MulOp>(op) && n.knownNumber(op->getOperand(0)))
       value = op->getOperand(1);
     else
       return false;
