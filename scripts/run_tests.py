@@ -146,6 +146,7 @@ def suites(build):
             ),
             Suite("vgg-pipedream", [torch, str(SOURCE / "test/zoo/vgg_pipedream.py"), "--divisi", divisi], alone=True),  # 16 ranks
             Suite("zoo", [torch, str(SOURCE / "test/zoo/zoo.py"), "--divisi", divisi]),
+            *([Suite("functions", [torch, str(SOURCE / "test/zoo/functions.py"), "--divisi", divisi])] if "DIVISI_PYTHON" in os.environ else []),
             Suite("zoo-published", [torch, str(SOURCE / "test/zoo/zoo.py"), "--divisi", divisi, "--size", "published", "--ways", "one device"], alone=True),  # memory
             Suite("zoo-rounding", [torch, str(SOURCE / "test/zoo/rounding.py"), "--divisi", divisi, "Inception-v3", "--microbatches", "2"]),
             Suite("site", ["bash", str(SOURCE / "scripts/site.sh")]),

@@ -24,13 +24,16 @@ void ElementEmitter::addBuffers(ArrayRef<int64_t> buffers, SmallVectorImpl<Type>
                                 SmallVectorImpl<unsigned> &values) {
   llvm::DenseMap<int64_t, unsigned> known;
   for (auto [i, place] : llvm::enumerate(buffers)) {
-    auto [it, fresh] = known.try_emplace(place, known.size());
-    if (fresh) {
-      auto type = graph::tensorType(valueAt(i));
+    auto type = graph::tensorType(valueAt(i));
+    unsigned which = values.size();
+    // What has no elements has the place of something else, maybe of another type.
+    if (type.getNumElements() != 0)
+      which = known.try_emplace(place, which).first->second;
+    if (which == values.size()) {
       types.push_back(MemRefType::get({anySize}, ScalarBuilder::scalarType(type.getElementType())));
       values.push_back(i);
     }
-    argumentOf.push_back(it->second);
+    argumentOf.push_back(which);
   }
 }
 

@@ -15,6 +15,8 @@ struct CallNotes {
   std::string argument(size_t place, llvm::StringRef name) const;
   /// Whether the call is torch.Tensor.detach, which stops the gradient.
   bool isDetach() const { return llvm::StringRef(target).starts_with("aten.detach"); }
+  /// Whether the call is torch.nn.functional.scaled_dot_product_attention.
+  bool isAttention() const { return llvm::StringRef(target).starts_with("aten.scaled_dot_product_attention."); }
   /// Whether the call is batch norm with the statistics of the batch.
   bool isTrainingBatchNorm() const {
     llvm::StringRef text = target;

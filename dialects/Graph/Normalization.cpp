@@ -97,12 +97,17 @@ LogicalResult BatchNormOp::verify() {
 
 //===- softmax ------------------------------------------------------------===//
 
-static Value shifted(B &b, Value x, int64_t dim) { return b.sub(x, spread(b, b.reduceMax(x, {dim}), x, {dim})); }
-
 Values SoftmaxOp::decompose(B &b) {
   int64_t dim = getDim();
-  Value e = b.op<ExpOp>(shifted(b, getX(), dim));
-  Value inverse = b.op<ReciprocalOp>(b.reduceSum(e, {dim}));
+  Value x = getX(), most = b.reduceMax(x, {dim});
+  if (getSafe()) { // the largest x is finite, so that without a finite x all exponentials are zero; else their sum is at least 1
+    auto least = llvm::APFloat::getLargest(cast<FloatType>(tensorType(x).getElementType()).getFloatSemantics(), /*Negative=*/true);
+    most = b.op<MaxOp>(most, b.splatLike(most, least.convertToDouble()));
+  }
+  Value e = b.op<ExpOp>(b.sub(x, spread(b, most, x, {dim}))), sum = b.reduceSum(e, {dim});
+  if (getSafe())
+    sum = b.op<MaxOp>(sum, b.splatLike(sum, 1));
+  Value inverse = b.op<ReciprocalOp>(sum);
   return {b.mul(e, spread(b, inverse, e, {dim}))};
 }
 Values SoftmaxOp::buildGradient(B &b, ArrayRef<Value> gradients) {
@@ -115,7 +120,7 @@ dist::ShardingRule SoftmaxOp::getShardingRule() { return normRule(*this, {(int64
 
 Values LogSoftmaxOp::decompose(B &b) {
   int64_t dim = getDim();
-  Value d = shifted(b, getX(), dim);
+  Value x = getX(), d = b.sub(x, spread(b, b.reduceMax(x, {dim}), x, {dim}));
   Value log = b.op<LogOp>(b.reduceSum(b.op<ExpOp>(d), {dim}));
   return {b.sub(d, spread(b, log, d, {dim}))};
 }

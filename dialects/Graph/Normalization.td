@@ -23,6 +23,11 @@ class Graph_SoftmaxFamily<string mnemonic, string equation> : Graph_Normalizatio
 
 def Graph_SoftmaxOp : Graph_SoftmaxFamily<"softmax", "e^(x[a.., i, c..] - m) / sum over j of e^(x[a.., j, c..] - m)"> {
   let summary = "exp(x - max) / sum exp(x - max) along a dimension";
+  let tensors = [{
+    `x` and `result`: [a.., n, c..] of one element type, floats. `dim`: that of n, which i and j count. `safe`: where all
+    x[a.., j, c..] are -infinity, the result and the gradient are zero, not NaN (as those of PyTorch's
+    scaled_dot_product_attention).}];
+  let arguments = (ins AnyRankedTensor:$x, I64Attr:$dim, UnitAttr:$safe);
   let insertedBy = "the importer (Softmax, Attention)";
   let removedBy = "form-attention where it is part of attention, else decompose";
 }

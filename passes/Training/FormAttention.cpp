@@ -144,9 +144,10 @@ public:
     Value v = arrange(p.result.getRhs(), {0, 2, 1, 3});
     bool causal = false;
     Value bias;
-    // If another mask removes the remaining keys, finite numbers still matter; the mask is then kept as numbers.
-    bool alone = p.added.size() + p.selected.size() == 1;
-    auto masksWhole = [&](double number) { return alone || std::isinf(number); };
+    // If another mask removes the remaining keys, finite numbers still matter, and it may matter whether a key remains (`safe`);
+    // the mask is then kept as numbers.
+    bool alone = p.added.size() + p.selected.size() == 1, safe = p.softmax.getSafe();
+    auto masksWhole = [&](double number) { return alone || (std::isinf(number) && !safe); };
     for (Value mask : p.added)
       if (auto number = causalNumber(mask); number && masksWhole(*number))
         causal = true;
@@ -157,15 +158,33 @@ public:
         causal = true;
       else
         addBias(bias, numbersOf(unrepeated(mask.condition), mask), /*least=*/p.added.empty());
+    Value masked = safe && bias ? withoutMaskedRows(bias) : Value();
     auto o = tensorType(q);
     auto stats = RankedTensorType::get({o.getDimSize(0), o.getDimSize(2), o.getDimSize(1)}, builder.getF32Type());
     auto attention = AttentionOp::create(builder, b.getLoc(), TypeRange{o, stats}, q, k, v, bias,
                                          builder.getF64FloatAttr(p.scale), causal ? builder.getUnitAttr() : nullptr);
     Value result = b.transpose(b.cast(attention.getResult(), builder.getF32Type()), {0, 2, 1, 3});
+    if (masked)
+      result = zeroWhere(masked, result);
     p.result.getResult().replaceAllUsesWith(result);
   }
 
 private:
+  /// Queries whose keys are all masked by the bias, [batch or 1, heads or 1, queries or 1, 1]; their bias becomes zero.
+  Value withoutMaskedRows(Value &bias) {
+    SmallVector<int64_t> shape(shapeOf(bias));
+    Value most = b.reduceMax(bias, {3}), lowest = b.splatLike(most, -std::numeric_limits<double>::infinity());
+    shape[3] = 1;
+    Value masked = b.reshape(b.compare(Predicate::eq, most, lowest), shape);
+    bias = zeroWhere(masked, bias);
+    return masked;
+  }
+
+  Value zeroWhere(Value condition, Value x) {
+    Value all = b.broadcastTo(condition, shapeOf(x)), zero = b.splatLike(x, 0);
+    return b.select(all, zero, x);
+  }
+
   Value arrange(Value x, ArrayRef<int64_t> permutation) { return b.cast(b.transpose(x, permutation), type); }
 
   /// Zero where the condition keeps a score, else -inf or a number so large that adding the score does not change it.

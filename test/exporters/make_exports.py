@@ -20,7 +20,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "models"))
 import make_models  # noqa: E402
 from modules import (BatchNorm, Dropout, Attention, Tied, Norms, Bce, Encoder, Dlrm, Lora, WeightNorm, Siamese, Recurrent, Packed,
                      Scaled, Bag, Bags, Scripted, Pooled, Strided, Mixed, Stops, Stable, FrozenNorm, Queries, Views, Ties, Mixup,
-                     Resized, Edges, Filters)  # noqa: E402
+                     Resized, Edges, Filters, MaskedRows, Scattered)  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 K, STEPS = make_models.K, make_models.STEPS
@@ -409,10 +409,20 @@ def edges(name):
     make(name, Edges(), data, 8, {"torchscript": AGREES, "torchscript_default": MADE_UP, "dynamo": AGREES})
 
 
+def masked_rows(name):
+    data = {"x": rows(K * 4, 5, 6), "label": (torch.arange(K * 4) % 3).numpy()}
+    make(name, MaskedRows(), data, 4, {"torchscript": AGREES, "torchscript_default": MADE_UP, "dynamo": AGREES})
+
+
+def scattered(name):
+    data = {"x": rows(K * 4, 5, 6), "label": (torch.arange(K * 4) % 3).numpy()}
+    make(name, Scattered(), data, 4, {"dynamo": AGREES})
+
+
 CASES = [batch_norm, dropout, dropout_of_zero, buffers, masks, tied, equal_norms, bce, bce_pos_weight, encoder,
          encoder_dropout, dlrm, lora, weight_norm, siamese, scalars, lstm, bilstm, gru, rnn, packed,
          bag_sum, bag_mean, bag_max, bags, bags_of_mean, scripted, half, brain, double, mixed, pooled, strided,
-         stops, stable, frozen_norm, queries, views, ties, mixup, resized, filters, edges]
+         stops, stable, frozen_norm, queries, views, ties, mixup, resized, filters, edges, masked_rows, scattered]
 
 if __name__ == "__main__":
     for i, c in enumerate(CASES):

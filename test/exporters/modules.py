@@ -399,6 +399,43 @@ class Edges(nn.Module):
         return F.binary_cross_entropy_with_logits(20 * s.out(h), label) + 0.1 * lengths.mean() + resized.square()
 
 
+class MaskedRows(nn.Module):
+    """Attention with a query whose keys are all masked, and a transposed convolution with more output padding than its stride."""
+    def __init__(s):
+        super().__init__()
+        s.qkv, s.up, s.out = nn.Linear(6, 18), nn.ConvTranspose1d(6, 4, 3, stride=2, padding=1, dilation=4, output_padding=3), nn.Linear(4, 3)
+        keep = torch.ones(5, 5, dtype=torch.bool).tril(1)
+        keep[1] = False
+        s.register_buffer("keep", keep)
+
+    def mask(s):
+        return s.keep
+
+    def forward(s, x, label):
+        q, k, v = s.qkv(x).unsqueeze(1).chunk(3, dim=-1)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=s.mask()).squeeze(1)
+        return F.cross_entropy(s.out(s.up(y.transpose(1, 2)).tanh().mean(2)), label)
+
+
+class Scattered(MaskedRows):
+    """The same with a mask of numbers, and what only torch.export writes: means by index, a smoothing filter, idle squeezes, no element to
+    scatter."""
+    def __init__(s):
+        super().__init__()
+        s.start = nn.Parameter(torch.randn(4, 6))
+        s.register_buffer("nowhere", torch.zeros(4, 6, dtype=torch.bool))
+        s.register_buffer("rows", torch.tensor([0, 2, 0, 3, 2])[:, None].expand(5, 6).contiguous())
+
+    def mask(s):
+        return torch.zeros(5, 5).masked_fill(~s.keep, float("-inf"))
+
+    def forward(s, x, label):
+        mean, own = (s.start.scatter_reduce(0, s.rows, x[0], "mean", include_self=self) for self in (True, False))
+        own = own.masked_scatter(s.nowhere, x[0])
+        image = F.interpolate(x[:, None].squeeze(2), scale_factor=(1.0, 0.6), mode="bilinear", align_corners=True, antialias=True)
+        return super().forward(x, label) + (mean * own).mean() * (image * torch.arange(1.0, image.shape[-1] + 1)).mean()
+
+
 class FrozenStatistics(nn.Module):
     """What a detector has in place of batch norm: all four are buffers."""
     def __init__(s, c):

@@ -79,10 +79,16 @@ static Results importSoftsign(N &n) { return {softsign(n, n.in(0))}; }
 
 //===- Softmax and its kin ------------------------------------------------===//
 
-/// Softmax along one axis, by default the last.
+/// Softmax along one axis, by default the last. In PyTorch's attention the probabilities of a query whose keys are all masked
+/// are zero, though the nodes that exporters write for it give NaN.
 template <typename OpT> static Results softmax(N &n) {
   Value x = n.in(0);
-  return {n.op<OpT>(x.getType(), x, n.axisAttr(-1, n.rankOf(x)))};
+  auto op = n.op<OpT>(x.getType(), x, n.axisAttr(-1, n.rankOf(x))).template getDefiningOp<OpT>();
+  if constexpr (std::is_same_v<OpT, SoftmaxOp>) {
+    CallNotes call(n.node);
+    op.setSafe(call.isAttention() || StringRef(call.target).starts_with("aten._safe_softmax."));
+  }
+  return {op.getResult()};
 }
 /// Softmax before opset 13: over all dimensions from an axis on.
 template <typename OpT> static Results flattened(N &n) {

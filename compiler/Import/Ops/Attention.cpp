@@ -112,18 +112,6 @@ static Bias biasOf(N &n, const Lengths &l, Type element) {
 
 //===- Attention ----------------------------------------------------------===//
 
-/// The softmax of the biased logits. For queries whose keys are all masked, the probabilities are zero.
-static Value probabilities(N &n, Value logits, const Bias &bias) {
-  auto shape = shapeOf(logits);
-  if (!bias.mayMaskRows)
-    return n.op<SoftmaxOp>(logits.getType(), logits, 3);
-  Value most = n.reduceMax(n.broadcastTo(bias.value, shape), {3});
-  Value masked = n.broadcastAlong(n.compareTo(Predicate::eq, most, minusInfinity), shape, {3});
-  Value zero = n.splatLike(logits, 0);
-  Value safe = n.select(masked, zero, logits);
-  return n.select(masked, zero, n.op<SoftmaxOp>(logits.getType(), safe, 3));
-}
-
 static Results importAttention(N &n) {
   Value q = splitHeads(n, n.in(0), "q_num_heads"), k = splitHeads(n, n.in(1), "kv_num_heads");
   Value v = splitHeads(n, n.in(2), "kv_num_heads");
@@ -149,9 +137,8 @@ static Results importAttention(N &n) {
   Type precision = n.elementAttr("softmax_precision", element);
   if (!isa<FloatType>(precision))
     fail("softmax_precision is not a floating-point type");
-  if (bias.value)
-    bias.value = n.cast(bias.value, precision);
-  Value p = n.cast(probabilities(n, n.cast(logits, precision), bias), element);
+  Value wide = n.cast(logits, precision);
+  Value p = n.cast(n.op<SoftmaxOp>(wide.getType(), wide, 3, bias.mayMaskRows), element);
   Value y = n.matmul(p, v);
   Value exposed[] = {product, capped, logits, p};
   int64_t mode = n.integer("qk_matmul_output_mode", 0);

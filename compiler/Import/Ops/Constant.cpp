@@ -68,14 +68,16 @@ static Results importRange(N &n) {
   return {n.add(scalar(start), offset)};
 }
 
-/// The indices of the nonzero elements of a known value.
+/// The indices of the nonzero elements of a known value. That of a single number that is not zero is a column without rows.
 static Results importNonZero(N &n) {
   auto values = n.constantInput(0, "input");
   auto shape = shapeOf(n.in(0));
   SmallVector<Shape> columns(shape.size());
+  int64_t count = 0;
   for (auto [flat, value] : llvm::enumerate(numbersOf(values))) {
     if (value == 0)
       continue;
+    ++count;
     int64_t rest = flat;
     for (int64_t d = (int64_t)shape.size() - 1; d >= 0; --d) {
       columns[d].push_back(rest % shape[d]);
@@ -85,7 +87,7 @@ static Results importNonZero(N &n) {
   Shape all;
   for (const Shape &column : columns)
     llvm::append_range(all, column);
-  return {n.integerTensor(all, {(int64_t)shape.size(), shape.empty() ? 0 : (int64_t)columns[0].size()})};
+  return {n.integerTensor(all, {(int64_t)shape.size(), count})};
 }
 
 //===- Windows ------------------------------------------------------------===//

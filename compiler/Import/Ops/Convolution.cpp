@@ -78,9 +78,9 @@ static Results importCausalConvWithState(N &n) {
 //===- ConvTranspose ------------------------------------------------------===//
 
 namespace {
-/// The result's spatial dimensions, and how many elements are cropped at both ends of the full result.
+/// The result's spatial dimensions, how many elements are cropped at both ends of the full result, and how many zeros follow.
 struct Transposed {
-  Shape strides, dilations, low, high, output;
+  Shape strides, dilations, low, high, output, zeros;
 };
 } // namespace
 
@@ -110,9 +110,13 @@ static Transposed transposedGeometry(N &n, llvm::ArrayRef<int64_t> input, const 
     } else if (automatic == "VALID") {
       low = high = 0;
     }
-    g.low.push_back(low);
-    g.high.push_back(high);
     g.output.push_back(given ? output[d] : same ? input[d] * g.strides[d] : full - low - high);
+    // Whole strides of padding are cropped less, or else are zeros behind the result.
+    high -= std::max<int64_t>(extra[d], 0) / std::max<int64_t>(g.strides[d], 1) * g.strides[d];
+    g.zeros.push_back(std::clamp<int64_t>(-high, 0, std::max<int64_t>(g.output[d], 0)));
+    g.output[d] -= g.zeros[d];
+    g.low.push_back(low);
+    g.high.push_back(std::max<int64_t>(high, 0));
   }
   return g;
 }
@@ -129,6 +133,11 @@ static Results importConvTranspose(N &n) {
   llvm::append_range(shape, g.output);
   Value y = n.op<ConvInputGradOp>(n.type(shape, n.elementOf(x)), x, filter, g.strides, g.dilations, g.low, g.high,
                                   groups, false);
+  if (llvm::any_of(g.zeros, [](int64_t zeros) { return zeros != 0; })) {
+    for (size_t d = 0; d < g.zeros.size(); ++d)
+      shape[d + 2] += g.zeros[d];
+    y = n.pad(y, Shape(shape.size(), 0), shape, 0);
+  }
   return {addBias(n, y)};
 }
 

@@ -126,11 +126,28 @@ static void warnOfRepeats(N &n, int64_t axis) {
         "stays. If it is an index_add of the module, the exporter has dropped the sum: export with dynamo=True"));
 }
 
+/// Whether the node is the last one of a torch.scatter_reduce with the mean, which torch.export writes without a reduction.
+static bool isScatteredMean(N &n, const CallNotes &call) {
+  return StringRef(call.target).starts_with("aten.scatter_reduce.") && call.argument(4, "reduce") == "mean" &&
+         n.node.output(0) == call.result && n.isFloat(n.in(0));
+}
+
 static Results importScatterElements(N &n) {
-  Value x = n.in(0);
+  Value x = n.in(0), updates = n.in(2);
   int64_t axis = n.axisAttr(0, n.rankOf(x));
   warnOfRepeats(n, axis);
-  return {n.op<ScatterElementsOp>(x.getType(), x, n.index(n.in(1), shapeOf(x)[axis]), n.in(2), axis, combineOf(n))};
+  Value indices = n.index(n.in(1), shapeOf(x)[axis]);
+  auto scatter = [&](Value into, Value what, Combine combine) {
+    return n.op<ScatterElementsOp>(into.getType(), into, indices, what, axis, combine);
+  };
+  CallNotes call(n.node);
+  if (!isScatteredMean(n, call))
+    return {scatter(x, updates, combineOf(n))};
+  // Without `include_self`, a node before this one has replaced x by zero where something is added.
+  const bool withSelf = call.argument(5, "include_self") != "False";
+  Value sum = scatter(x, updates, Combine::add), own = n.splatLike(x, withSelf), ones = n.splatLike(updates, 1);
+  Value count = scatter(own, ones, Combine::add);
+  return {n.div(sum, n.op<MaxOp>(count, n.splatLike(x, 1)))};
 }
 
 static Results importScatterNd(N &n) {

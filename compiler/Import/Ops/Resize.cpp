@@ -219,9 +219,12 @@ static Results importResize(N &n) {
              n.integer("exclude_outside", 0) != 0,
              n.integer("antialias", 0) != 0};
   // By ONNX the last corner is that of a length that a scale need not make whole, by PyTorch that of the result.
-  if (s.transformation == "align_corners" && n.model.isFromPyTorch())
+  if (s.transformation == "align_corners" && n.model.isFromPyTorch()) {
     for (Axis &axis : axes)
-      axis.scale = (double)axis.to / axis.from;
+      axis.scale = s.antialias && axis.to > 1 ? (double)(axis.to - 1) / (axis.from - 1) : (double)axis.to / axis.from;
+    if (s.antialias) // PyTorch's smoothing filter takes the scale from the corners, and does not align them
+      s.transformation = "half_pixel";
+  }
   if (s.transformation == "tf_crop_and_resize") {
     auto roi = numbersOf(n.constantInput(1, "roi"));
     if (roi.size() != 2 * axes.size())

@@ -58,7 +58,7 @@ static Results importSqueeze(N &n) {
   auto given = n.integersFrom("axes", 1);
   Shape axes = given ? n.axes(*given, n.rankOf(x)) : Shape(), shape;
   for (auto [d, size] : llvm::enumerate(shapeOf(x))) {
-    bool named = llvm::is_contained(axes, (int64_t)d);
+    bool named = llvm::is_contained(axes, (int64_t)d) && !(size != 1 && n.model.isFromPyTorch()); // PyTorch keeps such dimensions
     if (named && size != 1)
       fail("cannot squeeze dimension ", d, " of size ", size);
     if (given ? !named : size != 1)

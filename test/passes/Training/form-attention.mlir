@@ -274,3 +274,55 @@ func.func @doubled(%q: !rows, %k: !rows, %v: !rows) -> !rows {
   %o = graph.matmul %p, %v : (!scores, !rows) -> !rows
   return %o : !rows
 }
+
+// -----
+
+// A safe softmax gives zeros for a query whose keys are all masked: its bias becomes zero and its result is replaced. A causal
+// mask beside a bias is kept as numbers, since both together may mask all keys.
+// CHECK-LABEL: @safe
+// CHECK-DAG: %[[LOWEST:.*]] = graph.constant {{.*}}dense<0xFF800000> : tensor<2x4x16xf32>
+// CHECK: %[[MOST:.*]] = graph.reduce_max %[[BIAS:.*]] {dims = array<i64: 3>
+// CHECK: %[[NONE:.*]] = graph.compare eq %[[MOST]], %[[LOWEST]]
+// CHECK: %[[KEPT:.*]] = graph.select %{{.*}}, %{{.*}}, %[[BIAS]]
+// CHECK: %[[O:.*]], %{{.*}} = graph.attention %{{.*}}, %{{.*}}, %{{.*}}, %[[KEPT]] {scale
+// CHECK: graph.select %{{.*}}, %{{.*}}, %{{.*}} : (tensor<2x4x16x8xi1>, tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>)
+!mask = tensor<2x1x16x16xf32>
+!scores = tensor<2x4x16x16xf32>
+!rows = tensor<2x4x16x8xf32>
+func.func @safe(%q: !rows, %k: !rows, %v: !rows, %mask: !mask) -> !rows {
+  %zero = graph.constant dense<0.0> : !scores
+  %minus = graph.constant dense<0xFF800000> : !scores
+  %i = graph.iota {dim = 2 : i64} : tensor<2x4x16x16xi64>
+  %j = graph.iota {dim = 3 : i64} : tensor<2x4x16x16xi64>
+  %kept = graph.compare le %j, %i : (tensor<2x4x16x16xi64>, tensor<2x4x16x16xi64>) -> tensor<2x4x16x16xi1>
+  %causal = graph.select %kept, %zero, %minus : (tensor<2x4x16x16xi1>, !scores, !scores) -> !scores
+  %m = graph.broadcast %mask {dims = array<i64: 0, 1, 2, 3>} : (!mask) -> !scores
+  %s = graph.matmul %q, %k {transpose_rhs} : (!rows, !rows) -> !scores
+  %x = graph.add %s, %m : !scores
+  %y = graph.add %x, %causal : !scores
+  %p = graph.softmax %y {dim = 3 : i64, safe} : (!scores) -> !scores
+  %o = graph.matmul %p, %v : (!scores, !rows) -> !rows
+  return %o : !rows
+}
+
+// -----
+
+// A causal mask alone leaves a key to each query.
+// CHECK-LABEL: @safe_causal
+// CHECK-NOT: graph.reduce_max
+// CHECK: graph.attention %{{.*}} {causal, scale
+!scores = tensor<2x4x16x16xf32>
+!rows = tensor<2x4x16x8xf32>
+func.func @safe_causal(%q: !rows, %k: !rows, %v: !rows) -> !rows {
+  %zero = graph.constant dense<0.0> : !scores
+  %minus = graph.constant dense<0xFF800000> : !scores
+  %i = graph.iota {dim = 2 : i64} : tensor<2x4x16x16xi64>
+  %j = graph.iota {dim = 3 : i64} : tensor<2x4x16x16xi64>
+  %kept = graph.compare le %j, %i : (tensor<2x4x16x16xi64>, tensor<2x4x16x16xi64>) -> tensor<2x4x16x16xi1>
+  %causal = graph.select %kept, %zero, %minus : (tensor<2x4x16x16xi1>, !scores, !scores) -> !scores
+  %s = graph.matmul %q, %k {transpose_rhs} : (!rows, !rows) -> !scores
+  %y = graph.add %s, %causal : !scores
+  %p = graph.softmax %y {dim = 3 : i64, safe} : (!scores) -> !scores
+  %o = graph.matmul %p, %v : (!scores, !rows) -> !rows
+  return %o : !rows
+}
