@@ -5,7 +5,11 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 
+#include <limits>
+
 namespace divisi::compiler {
+
+inline constexpr double minusInfinity = -std::numeric_limits<double>::infinity();
 
 /// A GraphBuilder for untrusted input: an operation that would not verify is an ImportError instead of a fatal error.
 /// Elementwise operations, which cannot fail to build, are verified when their node has been imported.

@@ -80,7 +80,9 @@ def FormAttentionPass : Pass<"form-attention", "::mlir::ModuleOp"> {
     Input: @loss in f32, for a device whose libraries compute attention in 16 bits. A softmax over the last dimension between two
     matmuls, with constant factors and masks that are added or selected, becomes graph.attention on operands of the type `type`,
     each [batch, sequence, heads, depth]. A causal mask that is computed from indices alone becomes `causal`; other masks become
-    a bias, if they depend on no parameter. The head's depth must be a multiple of 8 and at most 128.
+    a bias, if they depend on no parameter. The head's depth must be a multiple of 8 and at most 128. If the softmax is `safe`,
+    a causal mask beside another one becomes a part of the bias, and queries whose keys are all masked by -infinity get zeros
+    (and a bias of zero, so that nothing is NaN).
 
     ```mlir
     %s = graph.matmul %q, %k {transpose_rhs} : (tensor<8x12x128x64xf32>, tensor<8x12x128x64xf32>) -> tensor<8x12x128x128xf32>

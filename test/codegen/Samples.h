@@ -124,6 +124,7 @@ inline std::vector<Sample> samples() {
 
   std::string scale = "tensor<6xf32>", two = "(" + t + ", " + scale + ", " + scale + ") -> ";
   list.push_back({"%x: " + t, "%0 = graph.softmax %x {dim = 1 : i64} : (" + t + ") -> " + t});
+  list.push_back({"%x: " + t, "%0 = graph.softmax %x {dim = 1 : i64, safe} : (" + t + ") -> " + t});
   list.push_back({"%x: " + t, "%0 = graph.log_softmax %x {dim = 0 : i64} : (" + t + ") -> " + t});
   list.push_back({"%x: " + t + ", %s: " + scale + ", %b: " + scale,
                   "%0 = graph.layer_norm %x, %s, %b {dim = 1 : i64, epsilon = 1.0e-5 : f64} : " + two + t});

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One step of PyTorch's own samples of its functions and modules by Divisi beside PyTorch, from the files of both exporters.
 
-    functions.py --divisi PATH [--only TEXT] [--most N] [--results FILE]
+    functions.py --divisi PATH [--only TEXT] [--most N] [--mesh model=2] [--results FILE]
 
 The samples are those with which PyTorch tests itself (`op_db`, `module_db`). Each tensor of floats in a sample trains; the loss is
 the sum of all results, each element times a number of its own. Loss and gradients must be PyTorch's. What an exporter or Divisi
@@ -35,7 +35,12 @@ LARGEST = 20000  # elements of the tensors of a sample
 LOSS_LIMIT, GRADIENT_LIMIT = 1e-5, 1e-4  # relative to the terms of the loss, and to the largest gradient of a tensor
 # Random results, and what ONNX has no type or operator for.
 LEFT_OUT = ("rand", "bernoulli", "dropout", "multinomial", "normal.", "sparse", "empty", "fft.", "signal", "jiterator", "Lazy", "Quant",
-            "Dropout", "RReLU", "rrelu", "FractionalMax")
+            "Dropout", "RReLU", "rrelu", "FractionalMax", "fractional_max")  # parts of "NAME."
+
+
+def mesh(text):
+    axis, size = text.split("=")
+    return {axis: int(size)}
 
 
 def arguments():
@@ -43,6 +48,7 @@ def arguments():
     p.add_argument("--divisi", type=lambda path: str(pathlib.Path(path).resolve()), help="the compiler's command-line program")
     p.add_argument("--only", default="", help="a part of the functions' names, such as nn.functional.pad or nn.LSTM")
     p.add_argument("--most", type=int, default=3, help="samples for each function")
+    p.add_argument("--mesh", type=mesh, default={}, metavar="AXIS=SIZE", help="train on CPU ranks with this mesh, such as model=2")
     p.add_argument("--results", type=pathlib.Path, help="write a line of JSON for each file")
     return p.parse_args()
 
@@ -152,20 +158,22 @@ def one_line(error):
     return " ".join(f"{error}".split())[:300] or type(error).__name__
 
 
-def train(tool, function, samples, dynamo, work):
-    """(kind, text) of a step: agrees, export, refused, file, or WRONG."""
+def train(o, function, samples, dynamo, work, begins):
+    """(kind, text) of a step: agrees, export, refused, file, or WRONG. `begins` is told what begins: the exporter or Divisi."""
     module, x, path = Calls(function, samples), torch.tensor([0.4, 1.6]), work / "model.onnx"
     reference = Reference(module, x, double=False)
+    begins("export")
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            divisi.export(module, {"x": x}, path, dynamo=dynamo, check=False, divisi=tool)
+            divisi.export(module, {"x": x}, path, dynamo=dynamo, check=False, divisi=o.divisi)
     except Exception as error:  # whatever an exporter raises
-        return "export", one_line(error)
+        return "WRONG" if "ended by signal" in f"{error}" else "export", one_line(error)
+    begins("divisi")
     try:
-        program = divisi.compile(path, work / "program", divisi=tool, optimizer="sgd", lr=1.0)
+        program = divisi.compile(path, work / "program", divisi=o.divisi, optimizer="sgd", lr=1.0, **({"mesh": o.mesh} if o.mesh else {}))
     except divisi.Error as error:
         text = one_line(error)
-        return "WRONG" if "' op " in text else "refused", text  # MLIR's verifier is no answer to a user
+        return "WRONG" if "' op " in text or "ended by signal" in text else "refused", text  # MLIR's verifier is no answer to a user
     try:
         loss = program.fit({"x": x}, steps=1, shuffle=False, quiet=True).losses[0]
     except divisi.Error as error:
@@ -190,15 +198,18 @@ def described(samples):
     return " ".join(str(pytree.tree_map(shapes, samples)).split())[:200]
 
 
-def rows_of(tool, function, samples, dynamo):
+def rows_of(o, function, samples, dynamo, begins):
     """A row for the samples together; if they do not agree, for each part of them."""
     with tempfile.TemporaryDirectory(prefix="divisi-functions-") as work:
-        kind, text = train(tool, function, samples, dynamo, pathlib.Path(work))
+        try:
+            kind, text = train(o, function, samples, dynamo, pathlib.Path(work), begins)
+        except Exception as error:
+            kind, text = "WRONG", f"{type(error).__name__}: {one_line(error)}"
     lacks = kind == "export" and any(word in text for word in ("UnsupportedOperator", "DispatchError"))
     if kind == "agrees" or len(samples) == 1 or lacks:
         return [{"kind": kind, "text": text, "samples": described(samples)}]
     half = len(samples) // 2
-    return rows_of(tool, function, samples[:half], dynamo) + rows_of(tool, function, samples[half:], dynamo)
+    return rows_of(o, function, samples[:half], dynamo, begins) + rows_of(o, function, samples[half:], dynamo, begins)
 
 
 def is_usable(function, sample):
@@ -249,24 +260,40 @@ def chosen_samples(build, most):
     return []
 
 
+def run_child(name, build, o, out):
+    """Writes the rows of a function, and before each what begins."""
+    os.setsid()
+    signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))
+    signal.alarm(TIMEOUT)
+    write = lambda row: print(json.dumps({"function": name, **row}), file=out, flush=True)
+    groups = chosen_samples(build, o.most)
+    if not groups:
+        write({"kind": "unused"})
+    for function, samples in groups:
+        for dynamo in (True, False):
+            for row in rows_of(o, function, samples, dynamo, lambda what: write({"begins": what})):
+                write({"exporter": "dynamo" if dynamo else "TorchScript", **row})
+
+
 def run_apart(name, build, o):
     """The rows of a function from a process of its own: an exporter may crash."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(TIMEOUT)
         with os.fdopen(writer, "w") as out:
-            for function, samples in chosen_samples(build, o.most):
-                for dynamo in (True, False):
-                    for row in rows_of(o.divisi, function, samples, dynamo):
-                        print(json.dumps({"function": name, "exporter": "dynamo" if dynamo else "TorchScript", **row}), file=out, flush=True)
+            run_child(name, build, o, out)
         os._exit(0)
     os.close(writer)
+    begun = ""
     with os.fdopen(reader) as lines:
-        yield from map(json.loads, lines)
+        for row in map(json.loads, lines):
+            begun = row.get("begins", begun)
+            if "kind" in row:
+                yield row
     status = os.waitpid(child, 0)[1]
     if status:
-        yield {"function": name, "exporter": "", "kind": "export", "text": f"the exporter ended the process: {status}", "samples": ""}
+        yield {"function": name, "exporter": "", "kind": "export" if begun == "export" else "WRONG",
+               "text": f"the process ended with {status} in {begun or 'the samples'}", "samples": ""}
 
 
 def main():
@@ -279,11 +306,12 @@ def main():
     load()
     counts, rows = collections.Counter(), []
     for name, build in functions():
-        if o.only not in name or any(word in name for word in LEFT_OUT):
+        if o.only not in name or any(word in f"{name}." for word in LEFT_OUT):
             continue
         for row in run_apart(name, build, o):
             known = expected.of_function(name)
-            row["kind"] = "known" if row["kind"] == "WRONG" and known else row["kind"]
+            if row["kind"] == "WRONG" and known and row["text"].startswith("loss "):
+                row["kind"] = "known"
             counts[row["kind"]] += 1
             rows.append(row)
             if row["kind"] in ("WRONG", "known", "file"):
@@ -291,7 +319,7 @@ def main():
     if o.results:
         o.results.write_text("".join(json.dumps(row) + "\n" for row in rows))
     print(f"{counts['agrees']} agree with PyTorch, {counts['file']} with a file that differs from it, {counts['known']} differ as is known, "
-          f"{counts['refused']} refused by Divisi, {counts['export']} by exporters")
+          f"{counts['refused']} refused by Divisi, {counts['export']} by exporters; {counts['unused']} functions have no sample that fits")
     print(f"{counts['agrees'] + counts['file'] + counts['known']} passed, {counts['WRONG']} failed")
     return 1 if counts["WRONG"] or not counts["agrees"] else 0
 

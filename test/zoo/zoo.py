@@ -89,6 +89,8 @@ def main():
     o = arguments()
     chosen = [name for name in names(o.size) if o.only.lower() in name.lower()]
     ways = [*page.WAYS, *page.MEASURED] if o.ways == "all" else o.ways.split(";")
+    if unknown := [way for way in ways if way not in (*page.WAYS, *page.MEASURED)]:
+        sys.exit(f"zoo.py: no way '{unknown[0]}': {'; '.join((*page.WAYS, *page.MEASURED))}")
     if o.list:
         print("\n".join(chosen))
         return 0

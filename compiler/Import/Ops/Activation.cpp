@@ -84,10 +84,8 @@ static Results importSoftsign(N &n) { return {softsign(n, n.in(0))}; }
 template <typename OpT> static Results softmax(N &n) {
   Value x = n.in(0);
   auto op = n.op<OpT>(x.getType(), x, n.axisAttr(-1, n.rankOf(x))).template getDefiningOp<OpT>();
-  if constexpr (std::is_same_v<OpT, SoftmaxOp>) {
-    CallNotes call(n.node);
-    op.setSafe(call.isAttention() || StringRef(call.target).starts_with("aten._safe_softmax."));
-  }
+  if constexpr (std::is_same_v<OpT, SoftmaxOp>)
+    op.setSafe(CallNotes(n.node).isAttention());
   return {op.getResult()};
 }
 /// Softmax before opset 13: over all dimensions from an axis on.

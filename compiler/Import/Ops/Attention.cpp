@@ -2,15 +2,12 @@
 #include "compiler/Import/Operators.h"
 
 #include <cmath>
-#include <limits>
 
 using namespace mlir;
 using namespace divisi::compiler;
 using namespace divisi::graph;
 using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
-
-static constexpr double minusInfinity = -std::numeric_limits<double>::infinity();
 
 //===- Heads --------------------------------------------------------------===//
 

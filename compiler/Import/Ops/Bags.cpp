@@ -237,7 +237,7 @@ static Value reduced(N &n, const Bags &bags) {
   Value inside = n.both(n.compare(Predicate::ge, position, n.broadcast(begin, table, {0})), isBefore);
   if (bags.mode == Mode::max) {
     Shape all{count, rows, width};
-    Value least = n.splatOf(all, n.elementOf(bags.rows), -std::numeric_limits<double>::infinity());
+    Value least = n.splatOf(all, n.elementOf(bags.rows), minusInfinity);
     Value rows = n.broadcast(bags.rows, all, {1, 2});
     Value x = n.select(n.broadcast(inside, all, {0, 1}), rows, least);
     Value most = n.reduceMax(x, {1});

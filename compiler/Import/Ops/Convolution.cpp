@@ -131,14 +131,17 @@ static Results importConvTranspose(N &n) {
   Transposed g = transposedGeometry(n, spatialShape(x), kernel);
   Shape shape{shapeOf(x)[0], channels};
   llvm::append_range(shape, g.output);
+  Shape whole = shape;
+  bool onlyZeros = false;
+  for (size_t d = 0; d < g.zeros.size(); ++d) {
+    whole[d + 2] += g.zeros[d];
+    onlyZeros |= g.zeros[d] > 0 && g.output[d] == 0;
+  }
+  if (onlyZeros)
+    return {addBias(n, n.splatOf(whole, n.elementOf(x), 0))};
   Value y = n.op<ConvInputGradOp>(n.type(shape, n.elementOf(x)), x, filter, g.strides, g.dilations, g.low, g.high,
                                   groups, false);
-  if (llvm::any_of(g.zeros, [](int64_t zeros) { return zeros != 0; })) {
-    for (size_t d = 0; d < g.zeros.size(); ++d)
-      shape[d + 2] += g.zeros[d];
-    y = n.pad(y, Shape(shape.size(), 0), shape, 0);
-  }
-  return {addBias(n, y)};
+  return {addBias(n, whole == shape ? y : n.pad(y, Shape(shape.size(), 0), whole, 0))};
 }
 
 //===- Col2Im -------------------------------------------------------------===//

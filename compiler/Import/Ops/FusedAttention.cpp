@@ -77,7 +77,7 @@ static Value attend(N &n, Heads &h) {
     Shape square{1, 1, q[2], k[2]};
     Value key = n.iota(square, 3);
     Value distance = n.sub(n.addConst(n.iota(square, 2), (double)(k[2] - q[2])), key);
-    mask(n, h, n.compareTo(Predicate::ge, distance, 0), -std::numeric_limits<double>::infinity());
+    mask(n, h, n.compareTo(Predicate::ge, distance, 0), minusInfinity);
   }
   double scale = n.number("scale", 0);
   scale = scale == 0 ? 1 / std::sqrt((double)q[3]) : scale;

@@ -126,10 +126,10 @@ static void warnOfRepeats(N &n, int64_t axis) {
         "stays. If it is an index_add of the module, the exporter has dropped the sum: export with dynamo=True"));
 }
 
-/// Whether the node is the last one of a torch.scatter_reduce with the mean, which torch.export writes without a reduction.
+/// Whether the node belongs to a torch.scatter_reduce with the mean, which torch.export writes without a reduction.
 static bool isScatteredMean(N &n, const CallNotes &call) {
   return StringRef(call.target).starts_with("aten.scatter_reduce.") && call.argument(4, "reduce") == "mean" &&
-         n.node.output(0) == call.result && n.isFloat(n.in(0));
+         combineOf(n) == Combine::assign;
 }
 
 static Results importScatterElements(N &n) {
@@ -141,10 +141,12 @@ static Results importScatterElements(N &n) {
     return n.op<ScatterElementsOp>(into.getType(), into, indices, what, axis, combine);
   };
   CallNotes call(n.node);
-  if (!isScatteredMean(n, call))
-    return {scatter(x, updates, combineOf(n))};
-  // Without `include_self`, a node before this one has replaced x by zero where something is added.
   const bool withSelf = call.argument(5, "include_self") != "False";
+  // Without `include_self`, a first node replaces x by zero where the second one adds something.
+  if (!isScatteredMean(n, call) || (!withSelf && n.knownNumber(updates) == 0.0))
+    return {scatter(x, updates, combineOf(n))};
+  if (!n.isFloat(x))
+    fail("the mean of integers is not supported: scatter floats");
   Value sum = scatter(x, updates, Combine::add), own = n.splatLike(x, withSelf), ones = n.splatLike(updates, 1);
   Value count = scatter(own, ones, Combine::add);
   return {n.div(sum, n.op<MaxOp>(count, n.splatLike(x, 1)))};

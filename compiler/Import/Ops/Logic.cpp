@@ -1,13 +1,11 @@
 #include "compiler/Import/Operators.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace divisi::compiler;
 using namespace divisi::graph;
 using N = NodeImporter;
 
-static constexpr double minusInfinity = -std::numeric_limits<double>::infinity();
+static constexpr double lowestHalf = -65504; // the lowest number of float16
 
 template <Predicate predicate> static Results comparison(N &n) {
   Value a = n.in(0), b = n.in(1);
@@ -19,21 +17,23 @@ template <Predicate predicate> static Results comparison(N &n) {
 
 static Results importNot(N &n) { return {n.op<NotOp>(n.in(0))}; }
 
-/// Whether a condition says in which rows all of x are -infinity.
+/// Whether a condition says in which rows all of x are -infinity, as PyTorch's `_safe_softmax` asks.
 static bool isAllMasked(N &n, Value condition, Value x) {
   Operation *op = condition.getDefiningOp();
-  for (; op && isa<CastOp, BroadcastOp, ReshapeOp, ReduceMinOp, CompareOp>(op); op = op->getOperand(0).getDefiningOp())
-    if (auto compare = dyn_cast<CompareOp>(op); compare && compare.getLhs() == x)
-      return compare.getPredicate() == Predicate::eq && n.knownNumber(compare.getRhs()) == minusInfinity;
-  return false;
+  while (op && isa<CastOp, BroadcastOp, ReshapeOp, ReduceMinOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  auto compare = dyn_cast_or_null<CompareOp>(op);
+  return compare && compare.getPredicate() == Predicate::eq && compare.getLhs() == x &&
+         n.knownNumber(compare.getRhs()) == minusInfinity;
 }
 
-/// Attention of PyTorch, whose exporters write NaN where all keys of a query are masked, and replace it by zero: the softmax p of
-/// Where(IsNaN(p), 0, p), or of another such condition, which is zero there and so is its gradient; else null.
-static Value safeSoftmax(N &n, ArrayRef<Value> all) {
-  auto isNan = all[0].getDefiningOp<IsNanOp>();
-  auto softmax = all[2].getDefiningOp<SoftmaxOp>();
-  if (!softmax || n.knownNumber(all[1]) != 0.0 || !(isNan ? isNan.getX() == all[2] : isAllMasked(n, all[0], softmax.getX())))
+/// Null unless the operands of Where are (IsNaN(p), 0, p), or such with a condition that says where all keys are masked, and p is
+/// a softmax; then p as a safe softmax, which is zero there with the gradient zero. Exporters write so for PyTorch's attention.
+static Value safeSoftmax(N &n, ArrayRef<Value> operands) {
+  Value condition = operands[0], p = operands[2];
+  auto isNan = condition.getDefiningOp<IsNanOp>();
+  auto softmax = p.getDefiningOp<SoftmaxOp>();
+  if (!softmax || n.knownNumber(operands[1]) != 0.0 || !(isNan ? isNan.getX() == p : isAllMasked(n, condition, softmax.getX())))
     return {};
   return n.op<SoftmaxOp>(softmax.getType(), softmax.getX(), softmax.getDim(), /*safe=*/true);
 }
@@ -44,11 +44,13 @@ static Results importWhere(N &n) {
   if (Value safe = safeSoftmax(n, all)) {
     if (ofAttention)
       return {safe};
-    all[0] = n.op<IsNanOp>(all[0].getType(), safe);
+    if (all[0].getDefiningOp<IsNanOp>())
+      all[0] = n.op<IsNanOp>(all[0].getType(), safe); // of scores that are NaN
     all[2] = safe;
   }
-  // torch.export's mask of booleans becomes the lowest number, which leaves masked keys in the sum where there are no others.
-  if (auto masked = n.knownNumber(all[2]); ofAttention && masked && *masked < -1e38)
+  // torch.export writes a mask of booleans as zero and its type's lowest number, with which masked keys count if there are no others.
+  auto masked = ofAttention && n.knownNumber(all[1]) == 0.0 ? n.knownNumber(all[2]) : std::nullopt;
+  if (masked && *masked <= lowestHalf)
     all[2] = n.splatLike(all[2], minusInfinity);
   return {n.op<SelectOp>(all[1].getType(), all[0], all[1], all[2])};
 }

@@ -221,7 +221,9 @@ static Results importResize(N &n) {
   // By ONNX the last corner is that of a length that a scale need not make whole, by PyTorch that of the result.
   if (s.transformation == "align_corners" && n.model.isFromPyTorch()) {
     for (Axis &axis : axes)
-      axis.scale = s.antialias && axis.to > 1 ? (double)(axis.to - 1) / (axis.from - 1) : (double)axis.to / axis.from;
+      axis.scale = !s.antialias     ? (double)axis.to / axis.from
+                   : axis.to > 1 ? (double)(axis.to - 1) / (axis.from - 1)
+                                 : std::numeric_limits<double>::infinity(); // the first element
     if (s.antialias) // PyTorch's smoothing filter takes the scale from the corners, and does not align them
       s.transformation = "half_pixel";
   }

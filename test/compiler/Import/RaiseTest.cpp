@@ -70,3 +70,49 @@ TEST_F(RaiseTest, rmsNormalization) {
   EXPECT_HAS(ir, "graph.rms_norm %");
   EXPECT_LACKS(ir, "graph.sqrt");
 }
+
+// Where(IsNaN(p), 0, p), as exporters write attention whose masks may remove all keys of a query.
+TEST_F(RaiseTest, safeSoftmaxByIsNaN) {
+  number("zero", 0);
+  m.node("MatMul", {"a", "w"}, {"x"});
+  m.node("Softmax", {"x"}, {"p"});
+  m.node("IsNaN", {"p"}, {"nan"});
+  m.node("Where", {"nan", "zero", "p"}, {"y"});
+  std::string ir = finish();
+  EXPECT_HAS(ir, "graph.softmax %");
+  EXPECT_HAS(ir, ", safe}");
+  EXPECT_HAS(ir, "graph.is_nan"); // of scores that are NaN
+}
+TEST_F(RaiseTest, otherNumbersThanZeroAreNoSafeSoftmax) {
+  number("one", 1);
+  m.node("MatMul", {"a", "w"}, {"x"});
+  m.node("Softmax", {"x"}, {"p"});
+  m.node("IsNaN", {"p"}, {"nan"});
+  m.node("Where", {"nan", "one", "p"}, {"y"});
+  EXPECT_LACKS(finish(), "safe");
+}
+
+// PyTorch's _safe_softmax; `negated` asks whether a key is left, and then nothing changes.
+class SafeSoftmaxTest : public RaiseTest {
+protected:
+  std::string rows(bool negated) {
+    number("zero", 0), number("lowest", -std::numeric_limits<float>::infinity());
+    m.node("MatMul", {"a", "w"}, {"x"});
+    m.node("Softmax", {"x"}, {"p"});
+    m.node("Equal", {"x", "lowest"}, {"masked"});
+    setInteger(m.node("Cast", {"masked"}, {"numbers"}), "to", onnx::TensorProto::INT64);
+    setIntegers(m.node("ReduceMin", {"numbers"}, {"least"}), "axes", {-1});
+    setInteger(m.node("Cast", {"least"}, {"all"}), "to", onnx::TensorProto::BOOL);
+    if (negated)
+      m.node("Not", {"all"}, {"some"});
+    m.node("Where", {negated ? "some" : "all", "zero", "p"}, {"y"});
+    return finish();
+  }
+};
+TEST_F(SafeSoftmaxTest, safe) {
+  std::string ir = rows(false);
+  EXPECT_HAS(ir, ", safe}");
+  EXPECT_HAS(ir, "graph.select"); // by the file's own condition
+  EXPECT_LACKS(ir, "graph.is_nan");
+}
+TEST_F(SafeSoftmaxTest, negated) { EXPECT_LACKS(rows(true), "safe"); }
