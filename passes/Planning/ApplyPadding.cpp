@@ -2,6 +2,7 @@
 
 #include "dialects/Dist/Tasks.h"
 #include "dialects/Graph/GraphBuilder.h"
+#include "dialects/Graph/Neutral.h"
 #include "dialects/Graph/Nodes.h"
 
 #include "llvm/Support/SaveAndRestore.h"
@@ -156,7 +157,7 @@ private:
       }
       if (!zeros && hasPole(op, olds, i)) {
         builder.setInsertionPointAfterValue(now[result]);
-        now[result] = masked(now[result], dims, neutral(Reduction::sum, result));
+        now[result] = masked(now[result], dims, neutralOf(Reduction::sum, elementType(result)));
         zero.insert(now[result]);
       } else if (zeros) {
         zero.insert(now[result]);
@@ -196,7 +197,7 @@ private:
       if (isCall(op) && now.lookup(old) == value)
         operand->set(zeroed(op, old));
       else
-        operand->set(masked(value, dims, neutral(*rule.factors[factor].reduction, value)));
+        operand->set(masked(value, dims, neutralOf(*rule.factors[factor].reduction, elementType(value))));
     }
   }
 
@@ -217,25 +218,11 @@ private:
         uses.push_back(&use);
     stages.follow(value.getDefiningOp());
     builder.setInsertionPointAfterValue(value);
-    Value result = masked(value, dimsOf(old), neutral(Reduction::sum, value));
+    Value result = masked(value, dimsOf(old), neutralOf(Reduction::sum, elementType(value)));
     for (OpOperand *use : uses)
       use->set(result);
     zero.insert(result);
     return zeros[old] = result;
-  }
-
-  /// The neutral element of a reduction.
-  static Attribute neutral(Reduction reduction, Value value) {
-    Type element = elementType(value);
-    if (reduction == Reduction::sum)
-      return Builder(element.getContext()).getZeroAttr(element);
-    bool smallest = reduction == Reduction::max;
-    if (auto floating = dyn_cast<FloatType>(element))
-      return FloatAttr::get(element, APFloat::getInf(floating.getFloatSemantics(), smallest));
-    unsigned width = element.getIntOrFloatBitWidth();
-    if (element.isUnsignedInteger())
-      return IntegerAttr::get(element, smallest ? APInt::getMinValue(width) : APInt::getMaxValue(width));
-    return IntegerAttr::get(element, smallest ? APInt::getSignedMinValue(width) : APInt::getSignedMaxValue(width));
   }
 
   /// Whether a result is zero in its padding. This holds for linear operations whose operands are zero there along each
@@ -277,7 +264,7 @@ private:
         operand.set(it->second);
       else {
         stages.follow(it->second.getDefiningOp());
-        operand.set(masked(it->second, dims, neutral(Reduction::sum, it->second)));
+        operand.set(masked(it->second, dims, neutralOf(Reduction::sum, elementType(it->second))));
       }
     }
   }

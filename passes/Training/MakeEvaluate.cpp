@@ -1,8 +1,8 @@
 #include "dialects/Graph/GraphBuilder.h"
 #include "dialects/Graph/WhenNeeded.h"
 #include "passes/Training/Passes.h"
-#include "passes/Training/SamplePlaces.h"
 #include "passes/Training/StepFunction.h"
+#include "passes/Training/ValidRows.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -73,8 +73,11 @@ struct MakeEvaluatePass : impl::MakeEvaluatePassBase<MakeEvaluatePass> {
       chooseAverages(step, builder, loss, mapping);
     AccuracyInterface classification;
     Operation *terminator = loss.getBody().front().getTerminator();
+    ValidRows valid(step, builder, loss, mapping);
     for (Operation &op : loss.getBody().front().without_terminator()) {
+      valid.before(op);
       cloneForEvaluation(op, builder, mapping);
+      valid.after(op);
       if (auto candidate = dyn_cast<AccuracyInterface>(op); candidate && !classification)
         classification = cast<AccuracyInterface>(mapping.lookup(op.getResult(0)).getDefiningOp());
     }

@@ -32,13 +32,12 @@ static SamplePlace inDimension(const dist::ShardingRule &rule, const dist::Shard
 }
 
 SamplePlaces::SamplePlaces(func::FuncOp function) {
-  int64_t batch = 0;
   for (BlockArgument argument : function.getArguments()) {
     ArrayRef<int64_t> shape = graph::shapeOf(argument);
     if (!function.getArgAttr(argument.getArgNumber(), graph::names::input) || shape.empty())
       continue;
-    batch = batch ? batch : shape[0];
-    if (shape[0] == batch)
+    size = size ? size : shape[0];
+    if (shape[0] == size)
       places[argument] = {};
   }
   for (Operation &op : function.getBody().front().without_terminator())
@@ -63,4 +62,22 @@ void SamplePlaces::add(Operation &op, const dist::ShardingRule &rule) {
   for (auto [result, lists] : llvm::zip(op.getResults(), rule.results))
     if (depends)
       places[result] = found ? inDimension(rule, lists, *found) : SamplePlace{-1};
+}
+
+std::optional<SamplePlaces::Combination> SamplePlaces::combines(Operation *op) const {
+  auto sharded = dyn_cast<dist::ShardingRuleInterface>(op);
+  if (!sharded)
+    return std::nullopt;
+  dist::ShardingRule rule = sharded.getShardingRule();
+  std::optional<Combination> found;
+  for (auto [i, lists] : llvm::enumerate(rule.operands)) {
+    auto place = of(op->getOperand(i));
+    auto inside = place && place->dim >= 0 ? inFactor(rule, lists[place->dim], place->outer) : std::nullopt;
+    if (!inside || !rule.factors[inside->dim].reduction)
+      continue;
+    if (!found)
+      found = Combination{*rule.factors[inside->dim].reduction, {}};
+    found->operands.push_back(i);
+  }
+  return found;
 }

@@ -21,10 +21,19 @@ class SamplePlaces {
 public:
   explicit SamplePlaces(mlir::func::FuncOp function);
   std::optional<SamplePlace> of(mlir::Value value) const;
+  int64_t batch() const { return size; }
+
+  /// How an operation combines samples: the operands that have them, and what their sum (or maximum, ...) becomes.
+  struct Combination {
+    dist::Reduction kind;
+    llvm::SmallVector<unsigned> operands;
+  };
+  std::optional<Combination> combines(mlir::Operation *op) const;
 
 private:
   void add(mlir::Operation &op, const dist::ShardingRule &rule);
   llvm::DenseMap<mlir::Value, SamplePlace> places;
+  int64_t size = 0; // of the batch
 };
 
 } // namespace divisi::training

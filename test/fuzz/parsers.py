@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -90,6 +91,20 @@ def write_dumps(folder):
     return folder
 
 
+def write_models(folder):
+    """ONNX's own tests of its operators, and the files of PyTorch's exporters, one in each file."""
+    sys.path.append(str(ROOT / "test/onnx"))
+    import cases
+    warnings.filterwarnings("ignore")  # of numbers out of range, which are wanted
+    folder.mkdir(parents=True, exist_ok=True)
+    models = {case.name: case.model.SerializeToString() for case in cases.collect() if not case.skip}
+    models |= {f"{path.parent.name}-{path.stem}": path.read_bytes() for path in sorted((ROOT / "test/exporters").glob("*/*.onnx"))}
+    for name, model in models.items():
+        if len(model) < OTHER_BYTES["onnx"]:
+            (folder / name).write_bytes(model)
+    return folder
+
+
 def coverage(program, profile, files):
     """(lines that were run, lines) of some files."""
     raw, data = profile, profile.with_suffix(".profdata")
@@ -100,6 +115,9 @@ def coverage(program, profile, files):
     return lines["covered"], lines["count"]
 
 
+SEEDS = {"dump": write_dumps, "onnx": write_models}
+
+
 def fuzz(name, o):
     """(inputs, what was found or "", covered lines, lines)."""
     kept = (o.corpus or o.build / "corpus") / name
@@ -108,8 +126,8 @@ def fuzz(name, o):
     compiler = name in COMPILER_FILES
     program = folder_of(o, name) / ("bin" if compiler else ".") / f"fuzz_{name}"
     begin = [folder for folder in (HERE / ("compiler" if compiler else "parsers") / "corpus" / name,) if folder.is_dir()]
-    if name == "dump":
-        begin.append(write_dumps(o.build / "dumps"))
+    if name in SEEDS:
+        begin.append(SEEDS[name](o.build / f"{name}-seeds"))
     command = [program, kept, *begin, f"-runs={o.inputs}", f"-max_len={OTHER_BYTES.get(name, MOST_BYTES)}", "-timeout=20",
                "-rss_limit_mb=2048", f"-artifact_prefix={o.build}/{name}-", f"-seed={o.seed}", f"-use_value_profile={int(not compiler)}",
                "-print_final_stats=1", "-verbosity=0"]

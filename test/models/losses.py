@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every --loss against PyTorch's formulas in NumPy's float64: three steps of SGD, the weights after them, and an evaluation.
+"""Every --loss, and losses in the file, against PyTorch's formulas in NumPy's float64: three steps of SGD, the weights after them, and an evaluation.
 
     losses.py --divisi PATH [--only huber] [--jobs N]
 
@@ -18,6 +18,7 @@ import lines
 from optimizers import read_weights
 
 BATCH, STEPS, TESTED, FEATURES, RATE, TOLERANCE = 8, 3, 11, 5, 0.5, 1e-5
+IN_FILE = "in the file"  # in place of flags: the model computes the loss itself, as the mean over a whole batch
 RUNS = [  # name, loss, shape of the output behind the batch, axis of the classes, flags, whether a log_softmax is in the model
     ("huber", "huber", (4,), None, "", False),
     ("l1", "l1", (4,), None, "", False),
@@ -39,6 +40,8 @@ RUNS = [  # name, loss, shape of the output behind the batch, axis of the classe
     ("z-loss", "cross_entropy", (6,), 1, "--z-loss 0.1", False),
     ("z-loss, smoothed, last axis", "cross_entropy", (3, 6), 2, "--class-axis -1 --label-smoothing 0.2 --z-loss 0.3", False),
     ("smoothed, last axis", "cross_entropy", (3, 6), 2, "--class-axis -1 --label-smoothing 0.3", False),
+    ("mse in the file", "mse", (3, 4), None, IN_FILE, False),
+    ("l1 in the file", "l1", (4,), None, IN_FILE, False),
 ]
 WAYS = {"one device": "", "data=2": "--mesh data=2", "model=2": "--mesh model=2"}
 
@@ -91,8 +94,8 @@ def of_triplets(y):
     return each.mean(), np.concatenate([unit.sum(1, keepdims=True), -unit], 1)
 
 
-def write_model(path, shape, softmax, draw):
-    """output = x w + b, of which a row has `shape`; its weights."""
+def write_model(path, shape, softmax, draw, loss):
+    """output = x w + b, of which a row has `shape`, or its mse or l1 loss; the weights."""
     size = int(np.prod(shape))
     weights = {"w": draw.normal(size=(FEATURES, size)) * 0.5, "b": draw.normal(size=size)}
     inner = "scores" if softmax else "output"
@@ -100,9 +103,14 @@ def write_model(path, shape, softmax, draw):
              helper.make_node("Reshape", ["flat", "shape"], [inner])]
     if softmax:
         nodes.append(helper.make_node("LogSoftmax", [inner], ["output"], axis=-1))
+    inputs, result = {"x": [BATCH, FEATURES]}, ("output", [BATCH, *shape])
+    if loss:
+        inputs["label"], result = [BATCH, *shape], ("loss", [])
+        nodes += [helper.make_node("Sub", ["output", "label"], ["d"]), helper.make_node("Mul", ["d", "d"], ["e"]) if loss == "mse" else helper.make_node("Abs", ["d"], ["e"]),
+                  helper.make_node("ReduceMean", ["e"], ["loss"], keepdims=0)]
     graph = helper.make_graph(
-        nodes, "linear", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [BATCH, FEATURES])],
-        [helper.make_tensor_value_info("output", TensorProto.FLOAT, [BATCH, *shape])],
+        nodes, "linear", [helper.make_tensor_value_info(name, TensorProto.FLOAT, of) for name, of in inputs.items()],
+        [helper.make_tensor_value_info(result[0], TensorProto.FLOAT, result[1])],
         [*(numpy_helper.from_array(value.astype("float32"), name) for name, value in weights.items()),
          numpy_helper.from_array(np.array([-1, *shape]), "shape")])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
@@ -128,7 +136,8 @@ def check(divisi, folder, run, way):
     draw = np.random.default_rng(3)
     smoothing = float(flags.split("--label-smoothing ")[1].split()[0]) if "--label-smoothing" in flags else 0
     z_loss = float(flags.split("--z-loss ")[1]) if "--z-loss" in flags else 0
-    weights = write_model(folder / "model.onnx", shape, softmax, draw)
+    weights = write_model(folder / "model.onnx", shape, softmax, draw, loss if flags == IN_FILE else "")
+    of_loss = [] if flags == IN_FILE else ["--loss", loss, *(["--label", "label"] if loss != "triplet" else []), "--output", "output", *flags.split()]
     data = {kind: {"x": draw.normal(size=(rows, FEATURES)).astype("float32"), "label": labels(loss, rows, shape, axis, draw)}
             for kind, rows in (("data", BATCH * STEPS), ("eval", TESTED))}
     words = []
@@ -138,8 +147,7 @@ def check(divisi, folder, run, way):
                 continue
             np.save(folder / f"{name}_{kind}.npy", array)
             words += [f"--{kind}", f"{name}={folder}/{name}_{kind}.npy"]
-    lines.call(divisi, "compile", folder / "model.onnx", "-o", folder / "model", "--loss", loss, *(["--label", "label"] if loss != "triplet" else []), "--output", "output",
-               "--lr", RATE, *flags.split(), *WAYS[way].split())
+    lines.call(divisi, "compile", folder / "model.onnx", "-o", folder / "model", *of_loss, "--lr", RATE, *WAYS[way].split())
     start = [divisi, "run", "--devices", "2"] if WAYS[way] else []
     lines.call(*start, folder / "model", *words, "--no-shuffle", "--quiet", "--threads", "1", "--log", folder / "log", "--save-weights",
                folder / "after.safetensors")
@@ -174,7 +182,7 @@ def check(divisi, folder, run, way):
 def main():
     o = lines.parser(__doc__.splitlines()[0]).parse_args()
     tests = [(f"{run[0]}, {way}", lambda folder, run=run, way=way: check(o.divisi, folder, run, way))
-             for run in RUNS for way in WAYS if way == "one device" or run[0] in ("huber", "kl", "triplet", "smoothed, last axis", "nll, last axis")]
+             for run in RUNS for way in WAYS if way == "one device" or run[0] in ("huber", "mse in the file", "kl", "triplet", "smoothed, last axis", "nll, last axis")]
     return lines.run(tests, o)
 
 

@@ -37,7 +37,12 @@ Value divisi::compiler::addPerChannel(N &n, Value y, Value bias) {
     fail("its bias ", shapeText(shapeOf(bias)), " does not have one entry for each of ", shapeOf(y)[1], " channels");
   return n.add(y, n.along(bias, shapeOf(y), 1));
 }
-static Value addBias(N &n, Value y) { return n.has(2) ? addPerChannel(n, y, n.in(2)) : y; }
+/// With torch.export a convolution without a bias has zeros of a shape that does not fit.
+static Value addBias(N &n, Value y) {
+  if (!n.has(2) || (n.model.isFromPyTorch() && n.knownNumber(n.in(2)) == 0.0))
+    return y;
+  return addPerChannel(n, y, n.in(2));
+}
 
 Value divisi::compiler::convolution(N &n, Value x, Value filter) {
   Window w(n, spatialShape(x), filterKernel(n, x, filter));

@@ -23,6 +23,7 @@ func.func @loss(%w: tensor<14x7xf32> {graph.parameter = "w"}, %x: tensor<8x7xf32
   %0 = graph.slice %w {starts = array<i64: 0, 0>, steps = array<i64: 1, 1>} : (tensor<14x7xf32>) -> tensor<7x7xf32> loc("halves")
   %1 = graph.matmul %x, %0 {transpose_rhs} : (tensor<8x7xf32>, tensor<7x7xf32>) -> tensor<8x7xf32> loc("fc")
   %2 = graph.mul %1, %1 : tensor<8x7xf32> loc("square")
-  %3 = graph.reduce_sum %2 {dims = array<i64: 0, 1>} : (tensor<8x7xf32>) -> tensor<f32> loc("sum")
-  return %3 : tensor<f32>
+  %3 = graph.reduce_sum %2 {dims = array<i64: 1>} : (tensor<8x7xf32>) -> tensor<8xf32> loc("sum")
+  %4 = graph.reduce_sum %3 {dims = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32> loc("all")
+  return %4 : tensor<f32>
 }

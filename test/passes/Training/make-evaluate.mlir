@@ -7,6 +7,7 @@
 // CHECK-SAME: %arg1: tensor<8xf32> {graph.state = {name = "fc.bias", role = "parameter", trainable = false}}
 // CHECK-SAME: %arg2: tensor<4x6xf32> {graph.input = "image"}
 // CHECK-SAME: %arg3: tensor<4xi64> {graph.input = "label", graph.label}
+// CHECK-SAME: %arg4: tensor<i64> {graph.scalar = "rows"})
 // CHECK-SAME: -> (tensor<f32> {graph.result = {kind = "loss"}}, tensor<i64> {graph.result = {kind = "correct"}},
 // CHECK-SAME: tensor<i64> {graph.result = {kind = "count"}})
 func.func @loss(%w: tensor<8x6xf32> {graph.parameter = "fc.weight"},
@@ -22,7 +23,15 @@ func.func @loss(%w: tensor<8x6xf32> {graph.parameter = "fc.weight"},
   // CHECK: %[[LOGITS:.*]] = graph.add
   %2 = graph.add %0, %1 : tensor<4x8xf32>
   %3 = graph.cross_entropy %2, %l : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<4xf32>
-  // CHECK: %[[LOSS:.*]] = graph.reduce_sum
+  // The sum of the rows that a last batch has, times the batch by their number.
+  // CHECK: %[[ROW:.*]] = graph.iota {dim = 0 : i64} : tensor<4xi64>
+  // CHECK: %[[ROWS:.*]] = graph.broadcast %arg4
+  // CHECK: %[[VALID:.*]] = graph.compare {{ ?}}lt %[[ROW]], %[[ROWS]]
+  // CHECK: %[[KEPT:.*]] = graph.select %[[VALID]], %{{.*}}, %{{.*}} : (tensor<4xi1>
+  // CHECK: %[[SUM:.*]] = graph.reduce_sum %[[KEPT]]
+  // CHECK: %[[NUMBER:.*]] = graph.cast %arg4
+  // CHECK: %[[FACTOR:.*]] = graph.div %{{.*}}, %[[NUMBER]]
+  // CHECK: %[[LOSS:.*]] = graph.mul %[[SUM]], %[[FACTOR]]
   %4 = graph.reduce_sum %3 {dims = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
   // CHECK: %[[MOST:.*]] = graph.reduce_max %[[LOGITS]]
   // CHECK: %[[WIDE:.*]] = graph.broadcast %[[MOST]]
@@ -49,10 +58,51 @@ func.func @loss(%s: tensor<8xf32> {graph.parameter = "bn.weight"}, %b: tensor<8x
   // CHECK: %[[MEAN:.*]] = graph.broadcast %arg3
   // CHECK: graph.sub %arg2, %[[MEAN]]
   %0, %mean, %variance = graph.batch_norm %x, %s, %b, %m, %v {dim = 1 : i64, epsilon = 1.0e-5 : f64} : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>)
-  // CHECK: %[[LOSS:.*]] = graph.reduce_sum %{{.*}} {dims = array<i64: 0, 1>}
+  // CHECK: %[[SUM:.*]] = graph.reduce_sum %{{.*}} {dims = array<i64: 0, 1>}
+  // CHECK: %[[LOSS:.*]] = graph.mul %[[SUM]]
   %1 = graph.reduce_sum %0 {dims = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
   // CHECK: return %[[LOSS]] : tensor<f32>
   return %1, %mean : tensor<f32>, tensor<8xf32>
+}
+
+// -----
+
+// Samples lie side by side in a reshaped value; a maximum ignores rows that are missing; a number of rows becomes a float before it
+// is scaled. What combines nothing reads no rows.
+// CHECK: func.func @evaluate(
+// CHECK: %[[LOWEST:.*]] = graph.constant dense<0xFF800000>
+// CHECK: %[[TOKEN:.*]] = graph.iota {dim = 0 : i64} : tensor<12xi64>
+// CHECK: %[[SAMPLE:.*]] = graph.div %[[TOKEN]], %{{.*}} : tensor<12xi64>
+// CHECK: graph.compare {{ ?}}lt %[[SAMPLE]]
+// CHECK: graph.select %{{.*}}, %{{.*}}, %[[LOWEST]]
+// CHECK: graph.reduce_max
+// CHECK: %[[NUMBER:.*]] = graph.reduce_sum {{.*}} -> tensor<i64>
+// CHECK: %[[FLOAT:.*]] = graph.cast %[[NUMBER]] : (tensor<i64>) -> tensor<f32>
+// CHECK: graph.mul %[[FLOAT]]
+func.func @loss(%x: tensor<4x3xf32> {graph.input = "x"}, %w: tensor<f32> {graph.parameter = "w"}) -> (tensor<f32> {graph.loss}) {
+  %0 = graph.reshape %x : (tensor<4x3xf32>) -> tensor<12xf32>
+  %1 = graph.reduce_sum %0 {dims = array<i64: 0>} : (tensor<12xf32>) -> tensor<f32>
+  %2 = graph.reduce_max %x {dims = array<i64: 0>} : (tensor<4x3xf32>) -> tensor<3xf32>
+  %3 = graph.reduce_sum %2 {dims = array<i64: 0>} : (tensor<3xf32>) -> tensor<f32>
+  %zero = graph.constant dense<0.0> : tensor<4x3xf32>
+  %positive = graph.compare gt %x, %zero : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xi1>
+  %one = graph.cast %positive : (tensor<4x3xi1>) -> tensor<4x3xi64>
+  %count = graph.reduce_sum %one {dims = array<i64: 0, 1>} : (tensor<4x3xi64>) -> tensor<i64>
+  %number = graph.cast %count : (tensor<i64>) -> tensor<f32>
+  %4 = graph.div %1, %number : tensor<f32>
+  %5 = graph.add %3, %4 : tensor<f32>
+  %6 = graph.mul %5, %w : tensor<f32>
+  return %6 : tensor<f32>
+}
+
+// -----
+
+// Losses that the compiler adds know the number of rows.
+// CHECK: func.func @evaluate({{.*}}, %arg1: tensor<i64> {graph.scalar = "rows"})
+// CHECK-NOT: graph.iota
+func.func @loss(%x: tensor<4xf32> {graph.input = "x"}, %rows: tensor<i64> {graph.scalar = "rows"}) -> (tensor<f32> {graph.loss}) {
+  %0 = graph.reduce_sum %x {dims = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  return %0 : tensor<f32>
 }
 
 // -----
