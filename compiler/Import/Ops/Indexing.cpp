@@ -154,8 +154,11 @@ static Results importScatterElements(N &n) {
 
 static Results importScatterNd(N &n) {
   Value x = n.in(0);
-  int64_t batch = 0;
-  depthOf(n, n.in(1), x, batch);
+  int64_t batch = 0, depth = depthOf(n, n.in(1), x, batch);
+  Shape slices(shapeOf(n.in(1)).drop_back());
+  llvm::append_range(slices, shapeOf(x).drop_front(depth));
+  if (shapeOf(n.in(2)) != ArrayRef<int64_t>(slices))
+    fail("its updates ", shapeText(shapeOf(n.in(2))), " should be ", shapeText(slices));
   Value vectors = withoutCounters(n, x, n.in(1), batch);
   if (!vectors)
     vectors = indexVectors(n, n.in(1), x, batch);
