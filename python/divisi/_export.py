@@ -383,6 +383,11 @@ def _run_exporter(
                 restore()
             program = torch.onnx.export(module, call_of.tensors, None if dynamo else str(path), **options)
             if dynamo:
+                if dynamic_batch and any(value.shape and isinstance(value.shape[0], int) for value in program.model.graph.inputs):
+                    raise Error(
+                        "dynamic_batch: torch.export has fixed the batch, since the module uses its size as a number, as len(x) and "
+                        "int(x.shape[0]) do: x.shape[0] stays open"
+                    )
                 _name_nodes_apart(program.model.graph)
                 bytes_inside = sum(p.numel() * p.element_size() for p in [*module.parameters(), *module.buffers()])
                 program.save(str(path), external_data=bytes_inside > LARGEST_FILE)

@@ -83,6 +83,20 @@ def test_dynamic_batch(normed, tmp_path, dynamo, loss):
     assert history.losses[0] == pytest.approx(expected, rel=1e-5) and len(history.steps) == 2
 
 
+class Counted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(3, 7)
+
+    def forward(self, x):
+        return self.head(x) / len(x)
+
+
+def test_a_batch_that_the_module_fixes_is_an_error(tmp_path):
+    with pytest.raises(divisi.Error, match=r"torch.export has fixed the batch, .* as len\(x\)"):
+        divisi.export(Counted(), X, tmp_path / "m.onnx", loss="mse", dynamo=True, dynamic_batch=True)
+
+
 class Dictionary(nn.Module):
     """Arguments by keyword, several outputs: as the models of transformers."""
 

@@ -330,9 +330,11 @@ Status Trainer::checkLoss(const Log::Step &line) const {
   double loss = line.measures.loss;
   if (std::isfinite(loss))
     return {};
-  return failure("the loss of step ", line.step, " is ", std::isnan(loss) ? "NaN" : "infinite",
-                 ": training stops and nothing is saved; a smaller --lr or --warmup-steps may help, or the data is at "
-                 "fault: NaN, or no label of a batch that counts");
+  // Before the first update no rate is at fault.
+  const char *remedy = line.step == 1 ? "look for NaN in the weights and the data, for a batch without a label that counts, and for operations that "
+                                        "have no result (0 / 0, a root of a negative number, a softmax whose scores are all -inf)"
+                                      : "a smaller --lr or --warmup-steps may help, or the data is at fault: NaN, or no label of a batch that counts";
+  return failure("the loss of step ", line.step, " is ", std::isnan(loss) ? "NaN" : "infinite", ": training stops and nothing is saved; ", remedy);
 }
 
 std::vector<std::pair<std::string, double>> Trainer::gradNorms() const {
