@@ -92,12 +92,17 @@ def write_dumps(folder):
 
 
 def write_models(folder):
-    """ONNX's own tests of its operators, and the files of PyTorch's exporters, one in each file."""
-    sys.path.append(str(ROOT / "test/onnx"))
+    """ONNX's own tests of its operators, those of onnxruntime's, models with optimizers, and files of PyTorch's exporters."""
+    sys.path += [str(ROOT / "test/onnx"), str(ROOT / "test/execute")]
     import cases
+    import contrib
+    import training_info
     warnings.filterwarnings("ignore")  # of numbers out of range, which are wanted
     folder.mkdir(parents=True, exist_ok=True)
     models = {case.name: case.model.SerializeToString() for case in cases.collect() if not case.skip}
+    models |= {f"contrib-{name}": contrib.make(name).model.SerializeToString() for name in contrib.CASES}
+    for kind in training_info.OPTIMIZERS:
+        training_info.make(kind, folder / f"training-{kind}", training_info.initial())
     models |= {f"{path.parent.name}-{path.stem}": path.read_bytes() for path in sorted((ROOT / "test/exporters").glob("*/*.onnx"))}
     for name, model in models.items():
         if len(model) < OTHER_BYTES["onnx"]:
