@@ -96,6 +96,8 @@ static Results importStft(N &n) {
   auto shape = shapeOf(x);
   if (shape.size() != 3)
     fail("its signal ", shapeText(shape), " has neither the dimensions [batch, length] nor [batch, length, 1 or 2]");
+  if (window && n.rankOf(window) != 1)
+    fail("its window ", shapeText(shapeOf(window)), " is not a vector");
   int64_t step = n.integerInput(1, "frame_step");
   int64_t length = n.has(3) ? n.integerInput(3, "frame_length") : window ? shapeOf(window)[0] : shape[1];
   if (step < 1 || length < 1 || length > shape[1])

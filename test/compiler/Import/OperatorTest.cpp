@@ -41,6 +41,12 @@ TEST_F(OperatorTest, indexOutOfRange) {
   m.node("Gather", {"x", "i"}, {"y"}, "look");
   EXPECT_EQ(failure(m), "node 'look' (Gather): index 5 in 'i' is out of range: it takes -5 to 4");
 }
+TEST_F(OperatorTest, aWindowOfFramesIsAVector) {
+  ModelMaker m;
+  m.input("x", {1, 8, 1}).input("window", {}).integers("step", {2}).output("y");
+  m.node("STFT", {"x", "step", "window"}, {"y"}, "frames");
+  EXPECT_HAS(failure(m), "node 'frames' (STFT): its window");
+}
 TEST_F(OperatorTest, rangesOfFloatsMayEndWithIntegers) {
   ModelMaker m;
   m.output("y");
