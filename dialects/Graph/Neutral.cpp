@@ -13,7 +13,7 @@ Attribute graph::neutralOf(dist::Reduction reduction, Type element) {
   if (auto floating = dyn_cast<FloatType>(element))
     return FloatAttr::get(element, APFloat::getInf(floating.getFloatSemantics(), smallest));
   unsigned width = element.getIntOrFloatBitWidth();
-  if (element.isUnsignedInteger())
+  if (element.isUnsignedInteger() || width == 1)
     return IntegerAttr::get(element, smallest ? APInt::getMinValue(width) : APInt::getMaxValue(width));
   return IntegerAttr::get(element, smallest ? APInt::getSignedMinValue(width) : APInt::getSignedMaxValue(width));
 }

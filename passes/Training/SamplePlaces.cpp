@@ -72,8 +72,11 @@ std::optional<SamplePlaces::Combination> SamplePlaces::combines(Operation *op) c
   std::optional<Combination> found;
   for (auto [i, lists] : llvm::enumerate(rule.operands)) {
     auto place = of(op->getOperand(i));
-    auto inside = place && place->dim >= 0 ? inFactor(rule, lists[place->dim], place->outer) : std::nullopt;
-    if (!inside || !rule.factors[inside->dim].reduction)
+    // A dimension may have only a part of the batch's index (of pairs of samples, say).
+    if (!place || place->dim < 0 || graph::shapeOf(op->getOperand(i))[place->dim] % (place->outer * batch()) != 0)
+      continue;
+    auto inside = inFactor(rule, lists[place->dim], place->outer);
+    if (!inside || !rule.factors[inside->dim].reduction || rule.factors[inside->dim].indexed)
       continue;
     if (!found)
       found = Combination{*rule.factors[inside->dim].reduction, {}};

@@ -8,9 +8,9 @@
 namespace divisi::training {
 
 /// Makes the losses of files right for a last batch of an evaluation, which may lack rows: operations that combine samples
-/// leave out the rows that are missing, and sums of samples are scaled from `rows` to the whole batch. So a mean that the
-/// file writes as a sum divided by the batch's size is that of the rows, and a ratio of sums stays as it is. Losses that the
-/// compiler has added know the number of rows themselves.
+/// leave out the rows that are missing. Where the file divides a sum over samples by a multiple of the batch's size, as means
+/// do, the quotient is scaled from `rows` to the whole batch. Other sums stay as they are, so that ratios of sums, norms and
+/// numbers of samples are those of the rows. Losses that the compiler has added know the number of rows themselves.
 class ValidRows {
 public:
   ValidRows(StepFunction &step, mlir::OpBuilder &builder, mlir::func::FuncOp loss, mlir::IRMapping &mapping);
@@ -23,6 +23,9 @@ private:
   mlir::Value rows();
   mlir::Value isValid(graph::GraphBuilder &b, mlir::Value x, SamplePlace place);
   void scale(graph::GraphBuilder &b, mlir::Value result);
+  /// Whether a result is the sum over samples times a constant; then divides() tells whether the constant makes it a mean.
+  std::optional<int64_t> sumBehind(mlir::Operation &op) const;
+  bool divides(mlir::Operation &op) const;
 
   StepFunction &step;
   mlir::OpBuilder &builder;
@@ -32,7 +35,7 @@ private:
   mlir::Value rowsArgument;
   std::optional<SamplePlaces::Combination> combination;         // of the operation that is cloned
   llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> whole; // operands, and what they were mapped to
-  llvm::DenseSet<mlir::Value> unscaled;                         // sums of integers, which become floats first
+  llvm::DenseMap<mlir::Value, int64_t> sums;                    // over samples, and the number of terms for each sample
 };
 
 } // namespace divisi::training

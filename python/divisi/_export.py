@@ -385,8 +385,8 @@ def _run_exporter(
             if dynamo:
                 if dynamic_batch and any(value.shape and isinstance(value.shape[0], int) for value in program.model.graph.inputs):
                     raise Error(
-                        "dynamic_batch: torch.export has fixed the batch, since the module uses its size as a number, as len(x) and "
-                        "int(x.shape[0]) do: x.shape[0] stays open"
+                        "dynamic_batch: torch.export has fixed the batch, since the module uses its size as a number (len(x), "
+                        "int(x.shape[0]), a comparison of x.shape[0] with one, view(4, -1)) or has a tensor of this size"
                     )
                 _name_nodes_apart(program.model.graph)
                 bytes_inside = sum(p.numel() * p.element_size() for p in [*module.parameters(), *module.buffers()])

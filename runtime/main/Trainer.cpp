@@ -331,9 +331,11 @@ Status Trainer::checkLoss(const Log::Step &line) const {
   if (std::isfinite(loss))
     return {};
   // Before the first update no rate is at fault.
-  const char *remedy = line.step == 1 ? "look for NaN in the weights and the data, for a batch without a label that counts, and for operations that "
-                                        "have no result (0 / 0, a root of a negative number, a softmax whose scores are all -inf)"
-                                      : "a smaller --lr or --warmup-steps may help, or the data is at fault: NaN, or no label of a batch that counts";
+  const char *remedy = line.step > 1 ? "a smaller --lr or --warmup-steps may help, or the data is at fault: NaN, or no label of a batch that counts"
+                       : std::isnan(loss)
+                           ? "look for NaN in the weights and the data, for a batch without a label that counts, and for operations that have no "
+                             "result (0 / 0, a root of a negative number, a softmax whose scores are all -inf)"
+                           : "look for infinite or very large numbers in the weights and the data, and for divisions by zero and logarithms of it";
   return failure("the loss of step ", line.step, " is ", std::isnan(loss) ? "NaN" : "infinite", ": training stops and nothing is saved; ", remedy);
 }
 

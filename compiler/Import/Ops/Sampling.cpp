@@ -195,6 +195,8 @@ static Results importRoiAlign(N &n) {
   if (n.rankOf(x) != 4 || count < 0 || shapeOf(regions)[1] != 4 || height < 1 || width < 1 || samples < 0 ||
       std::max({height, width, samples}) > 1 << 12 || (mode != "avg" && mode != "max"))
     fail("regions ", shapeText(shapeOf(regions)), " do not fit the input ", shapeText(shapeOf(x)));
+  if (shapeOf(batch) != ArrayRef<int64_t>(count))
+    fail("its batch_indices ", shapeText(shapeOf(batch)), " do not name the image of each of ", count, " regions");
   Images images = imagesOf(n, n.gather(x, n.index(batch, shapeOf(x)[0]), 0));
   bool half = corners == "half_pixel";
   int64_t places = height * width * samples * samples;

@@ -47,6 +47,12 @@ TEST_F(OperatorTest, aWindowOfFramesIsAVector) {
   m.node("STFT", {"x", "step", "window"}, {"y"}, "frames");
   EXPECT_HAS(failure(m), "node 'frames' (STFT): its window");
 }
+TEST_F(OperatorTest, eachRegionHasAnImage) {
+  ModelMaker m;
+  m.input("x", {1, 1, 10, 10}).input("regions", {3, 4}).input("images", {}, onnx::TensorProto::INT64).output("y");
+  setInteger(m.node("RoiAlign", {"x", "regions", "images"}, {"y"}, "align"), "sampling_ratio", 2);
+  EXPECT_HAS(failure(m), "node 'align' (RoiAlign): its batch_indices scalar do not name the image of each of 3 regions");
+}
 TEST_F(OperatorTest, rangesOfFloatsMayEndWithIntegers) {
   ModelMaker m;
   m.output("y");

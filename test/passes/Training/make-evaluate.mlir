@@ -23,15 +23,12 @@ func.func @loss(%w: tensor<8x6xf32> {graph.parameter = "fc.weight"},
   // CHECK: %[[LOGITS:.*]] = graph.add
   %2 = graph.add %0, %1 : tensor<4x8xf32>
   %3 = graph.cross_entropy %2, %l : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<4xf32>
-  // The sum of the rows that a last batch has, times the batch by their number.
+  // The sum of the rows that a last batch has.
   // CHECK: %[[ROW:.*]] = graph.iota {dim = 0 : i64} : tensor<4xi64>
   // CHECK: %[[ROWS:.*]] = graph.broadcast %arg4
   // CHECK: %[[VALID:.*]] = graph.compare {{ ?}}lt %[[ROW]], %[[ROWS]]
   // CHECK: %[[KEPT:.*]] = graph.select %[[VALID]], %{{.*}}, %{{.*}} : (tensor<4xi1>
-  // CHECK: %[[SUM:.*]] = graph.reduce_sum %[[KEPT]]
-  // CHECK: %[[NUMBER:.*]] = graph.cast %arg4
-  // CHECK: %[[FACTOR:.*]] = graph.div %{{.*}}, %[[NUMBER]]
-  // CHECK: %[[LOSS:.*]] = graph.mul %[[SUM]], %[[FACTOR]]
+  // CHECK: %[[LOSS:.*]] = graph.reduce_sum %[[KEPT]]
   %4 = graph.reduce_sum %3 {dims = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
   // CHECK: %[[MOST:.*]] = graph.reduce_max %[[LOGITS]]
   // CHECK: %[[WIDE:.*]] = graph.broadcast %[[MOST]]
@@ -58,8 +55,7 @@ func.func @loss(%s: tensor<8xf32> {graph.parameter = "bn.weight"}, %b: tensor<8x
   // CHECK: %[[MEAN:.*]] = graph.broadcast %arg3
   // CHECK: graph.sub %arg2, %[[MEAN]]
   %0, %mean, %variance = graph.batch_norm %x, %s, %b, %m, %v {dim = 1 : i64, epsilon = 1.0e-5 : f64} : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>)
-  // CHECK: %[[SUM:.*]] = graph.reduce_sum %{{.*}} {dims = array<i64: 0, 1>}
-  // CHECK: %[[LOSS:.*]] = graph.mul %[[SUM]]
+  // CHECK: %[[LOSS:.*]] = graph.reduce_sum %{{.*}} {dims = array<i64: 0, 1>}
   %1 = graph.reduce_sum %0 {dims = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
   // CHECK: return %[[LOSS]] : tensor<f32>
   return %1, %mean : tensor<f32>, tensor<8xf32>
@@ -67,8 +63,8 @@ func.func @loss(%s: tensor<8xf32> {graph.parameter = "bn.weight"}, %b: tensor<8x
 
 // -----
 
-// Samples lie side by side in a reshaped value; a maximum ignores rows that are missing; a number of rows becomes a float before it
-// is scaled. What combines nothing reads no rows.
+// Samples lie side by side in a reshaped value; a maximum ignores rows that are missing. The sum that is divided by a multiple of
+// the batch is scaled behind the division, a sum that is divided by another one or by another number is not.
 // CHECK: func.func @evaluate(
 // CHECK: %[[LOWEST:.*]] = graph.constant dense<0xFF800000>
 // CHECK: %[[TOKEN:.*]] = graph.iota {dim = 0 : i64} : tensor<12xi64>
@@ -78,7 +74,13 @@ func.func @loss(%s: tensor<8xf32> {graph.parameter = "bn.weight"}, %b: tensor<8x
 // CHECK: graph.reduce_max
 // CHECK: %[[NUMBER:.*]] = graph.reduce_sum {{.*}} -> tensor<i64>
 // CHECK: %[[FLOAT:.*]] = graph.cast %[[NUMBER]] : (tensor<i64>) -> tensor<f32>
-// CHECK: graph.mul %[[FLOAT]]
+// CHECK: %[[RATIO:.*]] = graph.div %{{.*}}, %[[FLOAT]]
+// CHECK: %[[MEAN:.*]] = graph.mul %{{.*}}, %{{.*}} {mean}
+// CHECK: %[[ROWS:.*]] = graph.cast %arg2 : (tensor<i64>) -> tensor<f32>
+// CHECK: %[[FACTOR:.*]] = graph.div %{{.*}}, %[[ROWS]]
+// CHECK: %[[SCALED:.*]] = graph.mul %[[MEAN]], %[[FACTOR]]
+// CHECK: %[[FIFTH:.*]] = graph.div %{{.*}}, %{{.*}} {fifth}
+// CHECK: graph.add %[[SCALED]], %[[FIFTH]]
 func.func @loss(%x: tensor<4x3xf32> {graph.input = "x"}, %w: tensor<f32> {graph.parameter = "w"}) -> (tensor<f32> {graph.loss}) {
   %0 = graph.reshape %x : (tensor<4x3xf32>) -> tensor<12xf32>
   %1 = graph.reduce_sum %0 {dims = array<i64: 0>} : (tensor<12xf32>) -> tensor<f32>
@@ -90,7 +92,13 @@ func.func @loss(%x: tensor<4x3xf32> {graph.input = "x"}, %w: tensor<f32> {graph.
   %count = graph.reduce_sum %one {dims = array<i64: 0, 1>} : (tensor<4x3xi64>) -> tensor<i64>
   %number = graph.cast %count : (tensor<i64>) -> tensor<f32>
   %4 = graph.div %1, %number : tensor<f32>
-  %5 = graph.add %3, %4 : tensor<f32>
+  %twelfth = graph.constant dense<0.083333333> : tensor<f32>
+  %five = graph.constant dense<5.0> : tensor<f32>
+  %mean = graph.mul %1, %twelfth {mean} : tensor<f32>
+  %fifth = graph.div %1, %five {fifth} : tensor<f32>
+  %sum = graph.add %mean, %fifth : tensor<f32>
+  %all = graph.add %sum, %4 : tensor<f32>
+  %5 = graph.add %3, %all : tensor<f32>
   %6 = graph.mul %5, %w : tensor<f32>
   return %6 : tensor<f32>
 }
