@@ -61,7 +61,7 @@ static Results importRange(N &n) {
   }
   if (!(count < (double)maxElements))
     fail("it would have ", count, " elements");
-  Shape shape{std::max<int64_t>(0, (int64_t)count)};
+  Shape shape{count > 0 ? (int64_t)count : 0};
   Value index = n.cast(n.iota(shape, 0), element);
   auto scalar = [&](Value v) { return n.broadcast(n.reshape(v, {}), shape, {}); };
   Value offset = n.mul(index, scalar(delta));
