@@ -11,3 +11,9 @@ bool training::isContraction(Operation *op) {
 Type training::smallFloat(StringRef name, MLIRContext *context) {
   return name == "f16" ? (Type)Float16Type::get(context) : BFloat16Type::get(context);
 }
+
+std::optional<double> training::numberOf(Value value) {
+  while (auto broadcast = value.getDefiningOp<graph::BroadcastOp>())
+    value = broadcast.getX();
+  return graph::splatOf(value);
+}

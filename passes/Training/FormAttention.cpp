@@ -20,13 +20,6 @@ namespace {
 /// Limits of the head's depth in GPU libraries.
 constexpr int64_t depthStep = 8, mostDepth = 128;
 
-/// The number that a constant, or a broadcast constant, has everywhere.
-std::optional<double> numberOf(Value value) {
-  while (auto broadcast = value.getDefiningOp<BroadcastOp>())
-    value = broadcast.getX();
-  return splatOf(value);
-}
-
 /// Strips a constant factor from a value.
 bool takeFactor(Value &value, double &scale) {
   if (auto mul = value.getDefiningOp<MulOp>())

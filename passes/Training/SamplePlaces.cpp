@@ -53,34 +53,28 @@ std::optional<SamplePlace> SamplePlaces::of(Value value) const {
 void SamplePlaces::add(Operation &op, const dist::ShardingRule &rule) {
   bool depends = false;
   std::optional<SamplePlace> found; // in a factor instead of a dimension
-  for (auto [operand, lists] : llvm::zip(op.getOperands(), rule.operands))
-    if (auto place = of(operand)) {
-      depends = true;
-      if (place->dim >= 0 && !found)
-        found = inFactor(rule, lists[place->dim], place->outer);
+  for (auto [i, lists] : llvm::enumerate(rule.operands)) {
+    auto place = of(op.getOperand(i));
+    depends |= place.has_value();
+    auto inside = place && place->dim >= 0 ? inFactor(rule, lists[place->dim], place->outer) : std::nullopt;
+    if (!inside)
+      continue;
+    found = found ? found : inside;
+    const auto &factor = rule.factors[inside->dim];
+    // A dimension may have only a part of the batch's index (of pairs of samples, say).
+    if (factor.reduction && !factor.indexed && graph::shapeOf(op.getOperand(i))[place->dim] % (place->outer * size) == 0) {
+      Combination &combination = combinations[&op];
+      if (combination.operands.empty())
+        combination.kind = *factor.reduction;
+      combination.operands.push_back(i);
     }
+  }
   for (auto [result, lists] : llvm::zip(op.getResults(), rule.results))
     if (depends)
       places[result] = found ? inDimension(rule, lists, *found) : SamplePlace{-1};
 }
 
-std::optional<SamplePlaces::Combination> SamplePlaces::combines(Operation *op) const {
-  auto sharded = dyn_cast<dist::ShardingRuleInterface>(op);
-  if (!sharded)
-    return std::nullopt;
-  dist::ShardingRule rule = sharded.getShardingRule();
-  std::optional<Combination> found;
-  for (auto [i, lists] : llvm::enumerate(rule.operands)) {
-    auto place = of(op->getOperand(i));
-    // A dimension may have only a part of the batch's index (of pairs of samples, say).
-    if (!place || place->dim < 0 || graph::shapeOf(op->getOperand(i))[place->dim] % (place->outer * batch()) != 0)
-      continue;
-    auto inside = inFactor(rule, lists[place->dim], place->outer);
-    if (!inside || !rule.factors[inside->dim].reduction || rule.factors[inside->dim].indexed)
-      continue;
-    if (!found)
-      found = Combination{*rule.factors[inside->dim].reduction, {}};
-    found->operands.push_back(i);
-  }
-  return found;
+const SamplePlaces::Combination *SamplePlaces::combines(Operation *op) const {
+  auto it = combinations.find(op);
+  return it == combinations.end() ? nullptr : &it->second;
 }

@@ -28,11 +28,13 @@ public:
     dist::Reduction kind;
     llvm::SmallVector<unsigned> operands;
   };
-  std::optional<Combination> combines(mlir::Operation *op) const;
+  /// Null if it combines none.
+  const Combination *combines(mlir::Operation *op) const;
 
 private:
   void add(mlir::Operation &op, const dist::ShardingRule &rule);
   llvm::DenseMap<mlir::Value, SamplePlace> places;
+  llvm::DenseMap<mlir::Operation *, Combination> combinations;
   int64_t size = 0; // of the batch
 };
 

@@ -23,17 +23,14 @@ private:
   mlir::Value rows();
   mlir::Value isValid(graph::GraphBuilder &b, mlir::Value x, SamplePlace place);
   void scale(graph::GraphBuilder &b, mlir::Value result);
-  /// Whether a result is the sum over samples times a constant; then divides() tells whether the constant makes it a mean.
-  std::optional<int64_t> sumBehind(mlir::Operation &op) const;
-  bool divides(mlir::Operation &op) const;
+  /// The number of terms for each sample, if the result is a sum over samples that is not yet divided; else none.
+  std::optional<int64_t> termsOf(mlir::Operation &op) const;
 
   StepFunction &step;
   mlir::OpBuilder &builder;
   mlir::IRMapping &mapping;
-  SamplePlaces places;
-  bool active;
+  std::optional<SamplePlaces> places; // of a loss in the file
   mlir::Value rowsArgument;
-  std::optional<SamplePlaces::Combination> combination;         // of the operation that is cloned
   llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> whole; // operands, and what they were mapped to
   llvm::DenseMap<mlir::Value, int64_t> sums;                    // over samples, and the number of terms for each sample
 };

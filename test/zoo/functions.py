@@ -16,14 +16,12 @@ import copy
 import importlib.util
 import io
 import json
-import logging
 import math
 import os
 import pathlib
 import signal
 import sys
 import tempfile
-import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
@@ -56,16 +54,11 @@ def arguments():
 
 def load():
     """Imports PyTorch and what follows from it, once for all processes."""
-    global divisi, torch, nn, pytree, Calls
-    warnings.filterwarnings("ignore")
-    logging.disable(logging.ERROR)
-    import torch
+    global divisi, torch, nn, pytree, one_line, Calls
+    from train import divisi, one_line, torch  # without warnings, and with what PyTorch needs where its CUDA library is a stub
     from torch import nn
     from torch.utils import _pytree as pytree
-    import divisi
     torch.set_num_threads(1)
-    if not torch.cuda.is_available():
-        torch.cuda.is_current_stream_capturing = lambda: False
 
     class Calls(nn.Module):
         """The sum of what a function gives for some samples (args, kwargs), each element times a number of its own."""
@@ -80,9 +73,9 @@ def load():
                 self.parts.append(([self.keep(leaf) for leaf in leaves], spec))
 
         def keep(self, leaf):
-            """A function that gives the argument: a parameter if it has floats, else a buffer or the value itself."""
+            """What gives the argument for a module: a parameter if it has floats, else a buffer or the value itself."""
             if not isinstance(leaf, torch.Tensor):
-                return lambda: leaf
+                return lambda module: leaf
             if leaf.is_floating_point():
                 self.weights.append(nn.Parameter(leaf.detach().clone()))
                 return lambda module, i=len(self.weights) - 1: module.weights[i]
@@ -92,7 +85,7 @@ def load():
 
         def results(self):
             for kept, spec in self.parts:
-                args, kwargs = pytree.tree_unflatten([k() if k.__code__.co_argcount == 0 else k(self) for k in kept], spec)
+                args, kwargs = pytree.tree_unflatten([argument(self) for argument in kept], spec)
                 yield from (t for t in pytree.tree_leaves(self.function(*args, **kwargs)) if isinstance(t, torch.Tensor))
 
         def forward(self, x):
@@ -156,11 +149,7 @@ def is_of_file(path, x, loss, size):
         return False
 
 
-def one_line(error):
-    return " ".join(f"{error}".split())[:300] or type(error).__name__
-
-
-def train(o, function, samples, dynamo, work, begins):
+def step(o, function, samples, dynamo, work, begins):
     """(kind, text) of a step: agrees, export, refused, file, or WRONG. `begins` is told what begins: the exporter or Divisi."""
     module, x, path = Calls(function, samples), torch.tensor([0.4, 1.6]), work / "model.onnx"
     reference = Reference(module, x, double=False)
@@ -204,7 +193,7 @@ def rows_of(o, function, samples, dynamo, begins):
     """A row for the samples together; if they do not agree, for each part of them."""
     with tempfile.TemporaryDirectory(prefix="divisi-functions-") as work:
         try:
-            kind, text = train(o, function, samples, dynamo, pathlib.Path(work), begins)
+            kind, text = step(o, function, samples, dynamo, pathlib.Path(work), begins)
         except Exception as error:
             kind, text = "WRONG", f"{type(error).__name__}: {one_line(error)}"
     lacks = kind == "export" and any(word in text for word in ("UnsupportedOperator", "DispatchError"))

@@ -79,14 +79,15 @@ static Results importSoftsign(N &n) { return {softsign(n, n.in(0))}; }
 
 //===- Softmax and its kin ------------------------------------------------===//
 
-/// Softmax along one axis, by default the last. In PyTorch's attention the probabilities of a query whose keys are all masked
-/// are zero, though the nodes that exporters write for it give NaN.
-template <typename OpT> static Results softmax(N &n) {
+/// Along one axis, by default the last. In PyTorch's attention the probabilities of a query whose keys are all masked are zero,
+/// though the nodes that exporters write for it give NaN.
+static Results importSoftmax(N &n) {
   Value x = n.in(0);
-  auto op = n.op<OpT>(x.getType(), x, n.axisAttr(-1, n.rankOf(x))).template getDefiningOp<OpT>();
-  if constexpr (std::is_same_v<OpT, SoftmaxOp>)
-    op.setSafe(CallNotes(n.node).isAttention());
-  return {op.getResult()};
+  return {n.op<SoftmaxOp>(x.getType(), x, n.axisAttr(-1, n.rankOf(x)), CallNotes(n.node).isAttention())};
+}
+static Results importLogSoftmax(N &n) {
+  Value x = n.in(0);
+  return {n.op<LogSoftmaxOp>(x.getType(), x, n.axisAttr(-1, n.rankOf(x)))};
 }
 /// Softmax before opset 13: over all dimensions from an axis on.
 template <typename OpT> static Results flattened(N &n) {
@@ -121,7 +122,7 @@ llvm::ArrayRef<Operator> divisi::compiler::activationOperators() {
       {"Hardmax", 13, newest, importHardmax},
       {"LeakyRelu", 6, newest, importLeakyRelu},
       {"LogSoftmax", 1, 12, flattened<LogSoftmaxOp>},
-      {"LogSoftmax", 13, newest, softmax<LogSoftmaxOp>},
+      {"LogSoftmax", 13, newest, importLogSoftmax},
       {"Mish", 18, newest, importMish},
       {"PRelu", 7, newest, importPRelu},
       {"Relu", 6, newest, unary<ReluOp>},
@@ -129,7 +130,7 @@ llvm::ArrayRef<Operator> divisi::compiler::activationOperators() {
       {"Shrink", 9, newest, importShrink},
       {"Sigmoid", 6, newest, unary<SigmoidOp>},
       {"Softmax", 1, 12, flattened<SoftmaxOp>},
-      {"Softmax", 13, newest, softmax<SoftmaxOp>},
+      {"Softmax", 13, newest, importSoftmax},
       {"Softplus", 1, newest, unary<SoftplusOp>},
       {"Softsign", 1, newest, importSoftsign},
       {"SwiGLU", 24, newest, importSwiGlu},

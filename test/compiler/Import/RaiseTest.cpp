@@ -72,25 +72,24 @@ TEST_F(RaiseTest, rmsNormalization) {
 }
 
 // Where(IsNaN(p), 0, p), as exporters write attention whose masks may remove all keys of a query.
-TEST_F(RaiseTest, safeSoftmaxByIsNaN) {
-  number("zero", 0);
-  m.node("MatMul", {"a", "w"}, {"x"});
-  m.node("Softmax", {"x"}, {"p"});
-  m.node("IsNaN", {"p"}, {"nan"});
-  m.node("Where", {"nan", "zero", "p"}, {"y"});
-  std::string ir = finish();
+class NanSoftmaxTest : public RaiseTest {
+protected:
+  std::string replacedBy(float value) {
+    number("value", value);
+    m.node("MatMul", {"a", "w"}, {"x"});
+    m.node("Softmax", {"x"}, {"p"});
+    m.node("IsNaN", {"p"}, {"nan"});
+    m.node("Where", {"nan", "value", "p"}, {"y"});
+    return finish();
+  }
+};
+TEST_F(NanSoftmaxTest, zeroIsSafe) {
+  std::string ir = replacedBy(0);
   EXPECT_HAS(ir, "graph.softmax %");
   EXPECT_HAS(ir, ", safe}");
   EXPECT_HAS(ir, "graph.is_nan"); // of scores that are NaN
 }
-TEST_F(RaiseTest, otherNumbersThanZeroAreNoSafeSoftmax) {
-  number("one", 1);
-  m.node("MatMul", {"a", "w"}, {"x"});
-  m.node("Softmax", {"x"}, {"p"});
-  m.node("IsNaN", {"p"}, {"nan"});
-  m.node("Where", {"nan", "one", "p"}, {"y"});
-  EXPECT_LACKS(finish(), "safe");
-}
+TEST_F(NanSoftmaxTest, otherNumbersAreNot) { EXPECT_LACKS(replacedBy(1), "safe"); }
 
 // PyTorch's _safe_softmax; `negated` asks whether a key is left, and then nothing changes.
 class SafeSoftmaxTest : public RaiseTest {
