@@ -221,7 +221,9 @@ static void checkWritable(DenseElementsAttr values) {
 llvm::SmallVector<int64_t> divisi::compiler::integersOf(DenseElementsAttr values) {
   checkWritable(values);
   if (!isa<IntegerType>(values.getElementType()))
-    return llvm::map_to_vector(numbersOf(values), [](double v) { return (int64_t)std::clamp(v, -0x1p62, 0x1p62); });
+    return llvm::map_to_vector(numbersOf(values), [](double v) {
+      return std::isnan(v) ? 0 : (int64_t)std::clamp(v, -0x1p62, 0x1p62);
+    });
   auto type = cast<IntegerType>(values.getElementType());
   bool isUnsigned = type.isUnsigned() || type.getWidth() == 1;
   return llvm::map_to_vector(values.getValues<llvm::APInt>(), [&](const llvm::APInt &v) {

@@ -52,7 +52,7 @@ private:
   std::map<std::filesystem::path, std::pair<std::shared_ptr<const void>, llvm::ArrayRef<char>>> files;
 };
 
-/// Elements as integers or as floats, for any element type.
+/// Elements as integers or as floats, for any element type. Of a float, the integer towards zero; of NaN, 0.
 llvm::SmallVector<int64_t> integersOf(mlir::DenseElementsAttr values);
 llvm::SmallVector<double> numbersOf(mlir::DenseElementsAttr values);
 /// The number that all elements are, of which there is one at least.

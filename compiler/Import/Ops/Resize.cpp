@@ -231,6 +231,9 @@ static Results importResize(N &n) {
     auto roi = numbersOf(n.constantInput(1, "roi"));
     if (roi.size() != 2 * axes.size())
       fail("roi has ", roi.size(), " entries for ", axes.size(), " dimensions");
+    for (double end : roi)
+      if (constexpr double most = 1e9; !(std::abs(end) <= most))
+        fail("roi has an entry ", end);
     for (auto [i, axis] : llvm::enumerate(axes))
       axis.roiStart = roi[i], axis.roiEnd = roi[i + axes.size()];
   }

@@ -53,6 +53,24 @@ TEST_F(OperatorTest, eachRegionHasAnImage) {
   setInteger(m.node("RoiAlign", {"x", "regions", "images"}, {"y"}, "align"), "sampling_ratio", 2);
   EXPECT_HAS(failure(m), "node 'align' (RoiAlign): its batch_indices scalar do not name the image of each of 3 regions");
 }
+TEST_F(OperatorTest, regionsOfImagesAreFinite) {
+  for (float end : {NAN, 1e30f}) {
+    ModelMaker m;
+    m.input("x", {1, 8}).integers("sizes", {1, 4}).output("y");
+    setFloats(m.node("Constant", {}, {"roi"}), "value_floats", {0, 0, 1, end});
+    auto &resize = m.node("Resize", {"x", "roi", "", "sizes"}, {"y"}, "crop");
+    setText(resize, "mode", "linear");
+    setText(resize, "coordinate_transformation_mode", "tf_crop_and_resize");
+    EXPECT_HAS(failure(m), "node 'crop' (Resize): roi has an entry");
+  }
+}
+TEST_F(OperatorTest, nanIsZeroAsAnInteger) {
+  ModelMaker m;
+  m.output("y");
+  setFloats(m.node("Constant", {}, {"size"}), "value_floats", {NAN});
+  m.node("ConstantOfShape", {"size"}, {"y"}); // which takes integers
+  EXPECT_HAS(text(m), "tensor<0xf32>");
+}
 TEST_F(OperatorTest, rangesOfFloatsMayEndWithIntegers) {
   ModelMaker m;
   m.output("y");
