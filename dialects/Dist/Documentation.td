@@ -7,7 +7,7 @@
 class Documented {
   string semantics = ?;   // an equation
   string tensors = ?;     // operands, results and attributes: shapes, element types, meaning
-  string constraints = ?; // numbered; a verifier's message ends with the number
+  string constraints = ?; // numbered; a verifier's message begins with "constraint N"
   string example = ?;     // operations of a function's body, or of a module
   string insertedBy = ?;
   string removedBy = ?;
