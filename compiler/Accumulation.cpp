@@ -5,6 +5,7 @@
 
 #include "llvm/ADT/StringSet.h"
 
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 
 #include <cmath>
@@ -269,7 +270,8 @@ FailureOr<std::shared_ptr<const SplitModule>> compiler::splitModule(ModuleOp mod
   MicrobatchOptions options;
   options.microbatches = microbatches;
   addMicrobatchPipeline(manager, options);
-  if (failed(manager.run(*split->module)))
+  manager.enableVerifier(false); // once, of the result
+  if (failed(manager.run(*split->module)) || failed(verify(*split->module)))
     return failure();
   split->hash = hashOfModel(*split->module);
   return std::shared_ptr<const SplitModule>(std::move(split));

@@ -13,7 +13,7 @@ bool codegen::writesOnlyWhereItReads(exec::KernelOp kernel, unsigned result, uns
     return false;
   DescribedBlock described(body);
   auto isStage = [&](int op) { return described.operations[op]->hasAttr(exec::names::stage); };
-  return step::writesOnlyWhereItReads(described.block, llvm::to_vector(llvm::seq(0, described.block.size())), isStage,
-                                      kernel.getRows(), described.numbers.lookup(body.getTerminator()->getOperand(result)),
-                                      described.numbers.lookup(body.getArgument(input)));
+  step::InPlace inPlace(described.block, llvm::to_vector(llvm::seq(0, described.block.size())), isStage, kernel.getRows());
+  return inPlace.mayOverwrite(described.numbers.lookup(body.getTerminator()->getOperand(result)),
+                              described.numbers.lookup(body.getArgument(input)));
 }

@@ -25,9 +25,15 @@ FactorAxes dist::factorsOf(const Mesh &mesh, const ShardingRule &rule, const Sha
                            const Sharding &sharding) {
   FactorAxes result(rule.factors.size());
   for (auto [d, factors] : llvm::enumerate(dims)) {
-    if (sharding.dims[d].empty()) {
+    const Axes &axes = sharding.dims[d];
+    if (axes.empty()) {
       for (int factor : factors)
         result[factor].clear();
+      continue;
+    }
+    if (factors.size() == 1) { // one factor takes all or nothing
+      if (rule.factors[factors[0]].size % mesh.parts(axes) == 0)
+        result[factors[0]] = axes;
       continue;
     }
     FactorAxes mine(rule.factors.size());

@@ -292,7 +292,8 @@ private:
   /// Of the last item.
   void findOverwrites(const step::Fusion &fusion, const step::Fusion::Kernel &kernel, const std::set<int> &members) {
     const step::Block &block = fusion.getBlock();
-    auto isStage = [&](int op) { return llvm::is_contained(kernel.stages, op); };
+    const std::set<int> stages(kernel.stages.begin(), kernel.stages.end());
+    auto isStage = [&](int op) { return stages.count(op) > 0; };
     std::vector<int> ops(members.begin(), members.end());
     llvm::sort(ops, [&](int a, int b) { return block.isBefore(a, b); });
     std::set<int> inputs;
@@ -301,10 +302,11 @@ private:
         if (int producer = block.producer(operand);
             producer < 0 || (!members.count(producer) && !block.isConstant(producer)))
           inputs.insert(operand);
+    step::InPlace inPlace(block, ops, isStage, kernel.rows.back());
     for (int stage : kernel.stages)
       for (int value : block.op(stage).results)
         for (int input : inputs)
-          if (step::writesOnlyWhereItReads(block, ops, isStage, kernel.rows.back(), value, input))
+          if (inPlace.mayOverwrite(value, input))
             result.items.back().overwrites.push_back({described.tensorOf[value], described.tensorOf[sourceOf(block, input)]});
   }
 

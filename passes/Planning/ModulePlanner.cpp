@@ -179,7 +179,7 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
       result.push_back({std::move(candidate), {}, planner});
   std::vector<dist::Mesh> meshes = options.meshes;
   // The strategy "operator": the same devices along an axis "model".
-  if (!meshes.empty() && meshes[0].axes.size() == 1 && meshes[0].axes[0].name == "data") {
+  if (options.operators && !meshes.empty() && meshes[0].axes.size() == 1 && meshes[0].axes[0].name == "data") {
     dist::Mesh &operators = meshes.emplace_back(meshes[0]);
     operators.axes[0].name = "model";
   }
@@ -189,6 +189,8 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
   for (const dist::Mesh &mesh : settled ? std::vector<dist::Mesh>() : meshes) {
     if (mesh.axes.size() > 1 && meshes.size() > 1 && planner->problem.ops.size() > mostThorough)
       continue;
+    if (llvm::any_of(result, [&](const auto &other) { return !other.searched && nameOf(other.mesh) == nameOf(mesh); }))
+      continue; // a strategy needs no padding there
     auto strategy = llvm::expectedToOptional(planByStrategy(planner->problem, mesh, {options.pins}));
     if (!strategy || strategy->plan)
       continue;
@@ -225,6 +227,31 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
   return result;
 }
 
+/// The memory of plans by the number of segments that they recompute: a line, if each segment frees the same memory.
+class MemoryLine {
+public:
+  explicit MemoryLine(double room) : room(room) {}
+
+  void add(size_t segments, const Candidate &plan) {
+    points.push_back({(double)segments, plan.prediction.memory.total()});
+    llvm::sort(points, [&](const auto &a, const auto &b) { return std::abs(a.second - room) < std::abs(b.second - room); });
+  }
+
+  /// Whether two points give a line on which memory falls.
+  bool isKnown() const { return points.size() > 1 && freed() > 0; }
+
+  /// The smallest number of segments with which a plan should fit, by the two points that are closest to that.
+  size_t least() const {
+    return std::max<double>(0, std::ceil(points[0].first + (points[0].second - room) / freed()));
+  }
+
+private:
+  double freed() const { return (points[1].second - points[0].second) / (points[0].first - points[1].first); }
+
+  double room;
+  std::vector<std::pair<double, double>> points; // segments and bytes, the closest to the room first
+};
+
 /// Plans with a number of segments recomputed.
 class RematPlans {
 public:
@@ -254,23 +281,31 @@ public:
     if (!all || !isGood(all->front()))
       return all;
     std::vector<ModuleCandidate> least = std::move(*all); // with `high` segments
-    if (least.front().mesh.devices() > 1)
+    if (least.front().mesh.devices() > 1) {
       promising.meshes = quick.meshes = {least.front().mesh};
+      quick.alone = quick.operators = false;
+    }
+    MemoryLine line(cluster.used(least.front().mesh.devices()).device.memory);
+    line.add(most(), least.front());
+    if (auto same = llvm::find_if(whole, [&](const auto &other) { return nameOf(other.mesh) == nameOf(least.front().mesh); });
+        same != whole.end() && !same->fits)
+      line.add(0, *same);
     auto isEnough = [&](size_t count) -> llvm::Expected<bool> {
       auto found = plan(count, quick);
       if (!found)
         return found.takeError();
+      line.add(count, found->front());
       const bool enough = isGood(found->front());
       (enough ? high : low) = count;
       if (enough)
         least = std::move(*found);
       return enough;
     };
-    for (size_t count = needed(whole, least.front()); high - low > step; count = low + (high - low) / 2) {
-      if (count <= low || count >= high)
-        continue;
+    while (high - low > step) {
+      const bool guessed = line.isKnown();
+      const size_t count = std::clamp(guessed ? line.least() : low + (high - low) / 2, low + 1, high - 1);
       auto enough = isEnough(count);
-      if (enough && *enough && count > low + step)
+      if (enough && *enough && guessed && count > low + step)
         enough = isEnough(count - step);
       if (!enough)
         return enough.takeError();
@@ -279,16 +314,6 @@ public:
   }
 
 private:
-  /// About how many segments suffice, if each frees the same memory: between a plan that recomputes none, on the mesh
-  /// of one that recomputes `all`, and that one.
-  size_t needed(const std::vector<ModuleCandidate> &whole, const ModuleCandidate &all) const {
-    auto same = llvm::find_if(whole, [&](const auto &other) { return nameOf(other.mesh) == nameOf(all.mesh); });
-    const double room = cluster.used(all.mesh.devices()).device.memory, least = all.prediction.memory.total();
-    const double none = same == whole.end() ? least : same->prediction.memory.total();
-    const double share = none > room && none > least ? (none - room) / (none - least) : 0.5;
-    return std::clamp<size_t>(std::ceil(share * (double)most()), 1, most());
-  }
-
   llvm::Expected<std::vector<ModuleCandidate>> plan(size_t count, const PlannerOptions &options) {
     if (count == 0)
       return planUnchanged(module, cluster, options);

@@ -18,7 +18,17 @@ namespace {
 
 class Collector {
 public:
-  explicit Collector(ModuleProblem &result) : result(result), problem(result.problem) {}
+  Collector(ModuleProblem &result, ModuleOp module) : result(result), problem(result.problem) {
+    size_t ops = 0, values = 0; // at most
+    module.walk([&](Operation *op) {
+      ++ops;
+      values += op->getNumResults();
+      for (Region &region : op->getRegions())
+        values += region.getNumArguments();
+    });
+    problem.ops.reserve(ops);
+    problem.tensors.reserve(values);
+  }
 
   LogicalResult add(func::FuncOp function) {
     auto count = function->getAttrOfType<IntegerAttr>(graph::names::microbatches);
@@ -190,7 +200,7 @@ llvm::DenseSet<Operation *> planning::reportedOps(func::FuncOp function) {
 
 FailureOr<ModuleProblem> ModuleProblem::build(ModuleOp module) {
   ModuleProblem result;
-  Collector collector(result);
+  Collector collector(result, module);
   for (auto function : module.getOps<func::FuncOp>())
     if (!function.isDeclaration() && failed(collector.add(function)))
       return failure();

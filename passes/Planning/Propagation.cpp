@@ -77,9 +77,14 @@ bool Propagation::mayAssign(int op, int factor, AxesRef axes) const {
 void Propagation::pull(int op) {
   const Problem::Op &o = problem.ops[op];
   auto look = [&](int tensor, const ShardingRule::Dims &dims) {
-    if (llvm::all_of(plan.tensors[tensor].dims, [](const Axes &axes) { return axes.empty(); }))
+    const Sharding &sharding = plan.tensors[tensor];
+    auto isKnown = [&](const auto &dim) {
+      const auto &[axes, factors] = dim;
+      return axes.empty() || (factors.size() == 1 && plan.ops[op][factors[0]].size() >= axes.size());
+    };
+    if (llvm::all_of(llvm::zip(sharding.dims, dims), isKnown))
       return;
-    for (auto [factor, axes] : llvm::enumerate(factorsOf(mesh, o.rule, dims, plan.tensors[tensor]))) {
+    for (auto [factor, axes] : llvm::enumerate(factorsOf(mesh, o.rule, dims, sharding))) {
       Axes &old = plan.ops[op][factor];
       AxesRef wanted = axes;
       if (wanted.size() > old.size() && wanted.take_front(old.size()) == AxesRef(old) &&

@@ -96,7 +96,8 @@ public:
   StrategyPlanner(const Problem &problem, const Mesh &mesh, const StrategyOptions &options)
       : problem(problem), mesh(mesh), options(options), propagation(problem, mesh) {}
 
-  llvm::Expected<StrategyPlan> run() {
+  /// All but what depends on the level of ZeRO. Returns the padding that is needed, if any.
+  llvm::Expected<std::optional<PadRequest>> run() {
     for (auto [t, tensor] : llvm::enumerate(problem.tensors))
       if (tensor.named() && !options.pins.empty())
         byName[tensor.name].push_back((int)t);
@@ -105,18 +106,22 @@ public:
         return llvm::createStringError(wrong);
     propagation.spread();
     if (options.pinsAlone)
-      return StrategyPlan{propagation.take(), {}};
-    auto data = mesh.find(replicaAxis), model = mesh.find("model");
+      return std::nullopt;
+    auto model = mesh.find("model");
     for (auto [i, axis] : llvm::enumerate(mesh.axes))
       if (isReplicaAxis(axis.name) && !pad)
         splitBatch((int)i);
     if (model && !pad)
       splitWeights(weightAxes(*model));
-    if (pad)
-      return StrategyPlan{{}, std::move(pad)};
-    if (data && options.zero > 0)
-      splitStates(*data);
-    return StrategyPlan{propagation.take(), {}};
+    return std::move(pad);
+  }
+
+  /// The plan of this level of ZeRO, if no padding is needed.
+  Plan plan(int zero) const {
+    Propagation further = propagation;
+    if (auto data = mesh.find(replicaAxis); data && zero > 0 && !options.pinsAlone)
+      splitStates(further, *data, zero);
+    return further.take();
   }
 
 private:
@@ -272,12 +277,12 @@ private:
 
   /// ZeRO (arXiv 1910.02054): shards optimizer state, and with stage 3 parameters, along the first dimension that
   /// divides.
-  void splitStates(int axis) {
+  void splitStates(Propagation &propagation, int axis, int zero) const {
     for (auto [t, tensor] : llvm::enumerate(problem.tensors))
-      if (tensor.role == Role::parameter && options.zero < 3)
+      if (tensor.role == Role::parameter && zero < 3)
         propagation.fix(t);
     for (auto [t, tensor] : llvm::enumerate(problem.tensors)) {
-      bool wanted = tensor.role == Role::moment || (tensor.role == Role::parameter && options.zero >= 3);
+      bool wanted = tensor.role == Role::moment || (tensor.role == Role::parameter && zero >= 3);
       if (!wanted || propagation.sharding(t).splits(axis))
         continue;
       for (size_t d = 0; d < tensor.shape.size(); ++d)
@@ -289,7 +294,7 @@ private:
 
   const Problem &problem;
   const Mesh &mesh;
-  const StrategyOptions &options;
+  const StrategyOptions options;
   llvm::StringMap<llvm::SmallVector<int, 2>> byName; // tensors: a state has one in each function
   Propagation propagation;
   std::optional<PadRequest> pad; // the first size that does not divide
@@ -298,7 +303,18 @@ private:
 
 llvm::Expected<StrategyPlan> planning::planByStrategy(const Problem &problem, const Mesh &mesh,
                                                       const StrategyOptions &options) {
-  return StrategyPlanner(problem, mesh, options).run();
+  StrategyPlanner planner(problem, mesh, options);
+  auto pad = planner.run();
+  if (!pad)
+    return pad.takeError();
+  return *pad ? StrategyPlan{{}, std::move(*pad)} : StrategyPlan{planner.plan(options.zero), {}};
+}
+
+std::function<Plan(int)> planning::plansByLevel(const Problem &problem, const Mesh &mesh, const std::vector<Pin> &pins) {
+  auto planner = std::make_shared<StrategyPlanner>(problem, mesh, StrategyOptions{pins});
+  if (auto pad = llvm::expectedToOptional(planner->run()); !pad || *pad)
+    return {};
+  return [planner](int zero) { return planner->plan(zero); };
 }
 
 std::vector<Mesh> planning::meshesForGroups(const Problem &problem, const Mesh &mesh) {

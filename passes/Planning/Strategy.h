@@ -4,6 +4,8 @@
 
 #include "llvm/Support/Error.h"
 
+#include <functional>
+
 namespace divisi::planning {
 
 /// A sharding that a user requests, by the name of an input or of state.
@@ -35,6 +37,9 @@ struct StrategyPlan {
 /// sharded over "model" alone. Other axes are for pins only. An error says what is wrong with a pin.
 llvm::Expected<StrategyPlan> planByStrategy(const Problem &problem, const dist::Mesh &mesh,
                                             const StrategyOptions &options);
+/// The same plans by ZeRO's stage, for all of which the rest is propagated once; null if there are none. The problem and the mesh
+/// are kept by reference.
+std::function<Plan(int)> plansByLevel(const Problem &problem, const dist::Mesh &mesh, const std::vector<Pin> &pins);
 /// The meshes of as many devices with "model" split into "model" and "inner", such that groups of columns of weights
 /// (heads) which do not divide over all of "model" divide over the first part. None if all divide, or the mesh has no
 /// axis "model".

@@ -12,17 +12,18 @@ using namespace divisi::planning;
 /// By operation: its factors that run through the samples of the batch. The batch of an input goes on to the values
 /// that are computed from it; where a dimension has several factors, the batch is the outermost one.
 static std::vector<llvm::SmallVector<int, 1>> batchFactors(const Problem &problem) {
-  std::set<std::pair<int, int>> batched(problem.batchDims.begin(), problem.batchDims.end()); // tensor, dimension
-  std::vector<llvm::SmallVector<int, 1>> result(problem.ops.size());
+  std::vector<llvm::SmallVector<int, 1>> batched(problem.tensors.size()), result(problem.ops.size()); // dimensions; factors
+  for (auto [tensor, dim] : problem.batchDims)
+    batched[tensor].push_back(dim);
   for (auto [op, found] : llvm::zip(problem.ops, result)) {
     for (auto [t, dims] : llvm::zip(op.operands, op.rule.operands))
-      for (auto [d, factors] : llvm::enumerate(dims))
-        if (!factors.empty() && batched.count({t, (int)d}) && !llvm::is_contained(found, factors.front()))
-          found.push_back(factors.front());
+      for (int d : batched[t])
+        if (!dims[d].empty() && !llvm::is_contained(found, dims[d].front()))
+          found.push_back(dims[d].front());
     for (auto [t, dims] : llvm::zip(op.results, op.rule.results))
       for (auto [d, factors] : llvm::enumerate(dims))
         if (!factors.empty() && llvm::is_contained(found, factors.front()))
-          batched.insert({t, (int)d});
+          batched[t].push_back(d);
   }
   return result;
 }

@@ -324,7 +324,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
           return found;
         return search(spacesOf(mesh), mesh, places, firstShare, effort(firstGap), limit); // sizes do not divide
       });
-    if (!options.searches && mesh.axes.size() == 1 && mesh.axes[0].name != "model")
+    if (!options.searches && options.operators && mesh.axes.size() == 1 && mesh.axes[0].name != "model")
       tasks.push_back([&, mesh] { return fittingStrategies(meshOf("model", mesh.devices()), options.pins); });
     if (left || !options.searches || quick)
       continue;
