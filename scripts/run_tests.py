@@ -75,6 +75,7 @@ def suites(build):
             Suite("optimizers", [python, str(SOURCE / "test/models/optimizers.py"), "--divisi", divisi, "--quick"]),
             Suite("noise", [python, str(SOURCE / "test/models/noise.py"), "--divisi", divisi]),
             Suite("losses", [python, str(SOURCE / "test/models/losses.py"), "--divisi", divisi]),
+            Suite("batch-losses", [python, str(SOURCE / "test/models/batch_losses.py"), "--divisi", divisi]),
             Suite("predictions", [python, str(SOURCE / "test/models/predictions.py"), "--divisi", divisi]),
             Suite("averages", [python, str(SOURCE / "test/models/averages.py"), "--divisi", divisi]),
             Suite("metrics", [python, str(SOURCE / "test/models/metrics.py"), "--divisi", divisi]),

@@ -75,11 +75,9 @@ struct MakeEvaluatePass : impl::MakeEvaluatePassBase<MakeEvaluatePass> {
     Operation *terminator = loss.getBody().front().getTerminator();
     ValidRows valid(step, builder, loss, mapping);
     for (Operation &op : loss.getBody().front().without_terminator()) {
-      valid.before(op);
-      cloneForEvaluation(op, builder, mapping);
-      valid.after(op);
-      if (auto candidate = dyn_cast<AccuracyInterface>(op); candidate && !classification)
-        classification = cast<AccuracyInterface>(mapping.lookup(op.getResult(0)).getDefiningOp());
+      valid.clone(op, [&](Operation &one) { cloneForEvaluation(one, builder, mapping); });
+      if (!classification && isa<AccuracyInterface>(op)) // none if its classes are the samples
+        classification = mapping.lookup(op.getResult(0)).getDefiningOp<AccuracyInterface>();
     }
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
       if (loss.getResultAttr(i, names::loss))
@@ -155,7 +153,7 @@ private:
     if (batch == 0 || shape.empty() || shape[0] == 0 || shape[0] % batch != 0)
       return loss.emitError("--predict ") << name << ": the batch of " << batch << " does not divide its first dimension, so that its "
                                           << "rows are not those of samples";
-    if (auto place = SamplePlaces(loss).of(inLoss); place && place->dim >= 0 && !place->isFirst())
+    if (SamplePlaces(loss).isElsewhere(inLoss))
       return loss.emitError("--predict ") << name << ": its rows are not in the order of the samples, which lie along another dimension";
     GraphBuilder b(builder, output.getLoc());
     if (tensorType(output).getElementType().isBF16()) // files have no such numbers

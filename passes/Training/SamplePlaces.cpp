@@ -19,16 +19,20 @@ static std::optional<SamplePlace> inFactor(const dist::ShardingRule &rule, Array
   return std::nullopt;
 }
 
-static SamplePlace inDimension(const dist::ShardingRule &rule, const dist::ShardingRule::Dims &lists, SamplePlace found) {
-  for (auto [d, factors] : llvm::enumerate(lists)) {
-    int64_t outer = found.outer;
-    for (int factor : factors) {
-      if (factor == found.dim)
-        return {(int)d, outer};
-      outer *= rule.factors[factor].size;
+/// The dimensions of a tensor in which these factors are.
+static SmallVector<SamplePlace, 1> inDimensions(const dist::ShardingRule &rule, const dist::ShardingRule::Dims &lists,
+                                                ArrayRef<SamplePlace> found) {
+  SmallVector<SamplePlace, 1> result;
+  for (SamplePlace place : found)
+    for (auto [d, factors] : llvm::enumerate(lists)) {
+      int64_t outer = place.outer;
+      for (int factor : factors) {
+        if (factor == place.dim)
+          result.push_back({(int)d, outer});
+        outer *= rule.factors[factor].size;
+      }
     }
-  }
-  return {-1};
+  return result;
 }
 
 SamplePlaces::SamplePlaces(func::FuncOp function) {
@@ -38,40 +42,94 @@ SamplePlaces::SamplePlaces(func::FuncOp function) {
       continue;
     size = size ? size : shape[0];
     if (shape[0] == size)
-      places[argument] = {};
+      known[argument] = {SamplePlace()};
   }
-  for (Operation &op : function.getBody().front().without_terminator())
-    if (auto sharded = dyn_cast<dist::ShardingRuleInterface>(op))
-      add(op, sharded.getShardingRule());
+  for (bool more = true; more;) { // what is computed from constants may be one number for each sample: its first use says so
+    const size_t before = known.size();
+    places = known;
+    combinations.clear();
+    whole.clear();
+    constants.clear();
+    for (Operation &op : function.getBody().front().without_terminator())
+      add(op);
+    more = known.size() > before;
+  }
 }
 
-std::optional<SamplePlace> SamplePlaces::of(Value value) const {
+ArrayRef<SamplePlace> SamplePlaces::of(Value value) const {
   auto it = places.find(value);
-  return it == places.end() ? std::nullopt : std::optional(it->second);
+  return it == places.end() ? ArrayRef<SamplePlace>() : it->second;
 }
 
-void SamplePlaces::add(Operation &op, const dist::ShardingRule &rule) {
-  bool depends = false;
-  std::optional<SamplePlace> found; // in a factor instead of a dimension
-  for (auto [i, lists] : llvm::enumerate(rule.operands)) {
-    auto place = of(op.getOperand(i));
-    depends |= place.has_value();
-    auto inside = place && place->dim >= 0 ? inFactor(rule, lists[place->dim], place->outer) : std::nullopt;
-    if (!inside)
-      continue;
-    found = found ? found : inside;
-    const auto &factor = rule.factors[inside->dim];
-    // A dimension may have only a part of the batch's index (of pairs of samples, say).
-    if (factor.reduction && !factor.indexed && graph::shapeOf(op.getOperand(i))[place->dim] % (place->outer * size) == 0) {
-      Combination &combination = combinations[&op];
-      if (combination.operands.empty())
-        combination.kind = *factor.reduction;
-      combination.operands.push_back(i);
-    }
+bool SamplePlaces::isElsewhere(Value value) const {
+  ArrayRef<SamplePlace> known = of(value);
+  return llvm::any_of(known, [](SamplePlace place) { return place.dim >= 0; }) &&
+         llvm::none_of(known, [](SamplePlace place) { return place.isFirst(); });
+}
+
+/// Of what is concatenated along the samples: all parts have as many elements for each sample behind their place.
+static std::optional<SamplePlace> afterConcat(graph::ConcatOp concat, const SamplePlaces &places) {
+  const int64_t dim = concat.getDim();
+  std::optional<int64_t> inner;
+  SamplePlace joined{(int)dim, 0};
+  for (Value part : concat.getInputs()) {
+    auto place = llvm::find_if(places.of(part), [&](SamplePlace place) { return place.dim == dim; });
+    if (place == places.of(part).end())
+      return std::nullopt;
+    const int64_t length = graph::shapeOf(part)[dim], behind = length / (place->outer * places.batch());
+    if (length % (place->outer * places.batch()) || (inner && *inner != behind))
+      return std::nullopt;
+    inner = behind;
+    joined.outer += place->outer;
   }
-  for (auto [result, lists] : llvm::zip(op.getResults(), rule.results))
-    if (depends)
-      places[result] = found ? inDimension(rule, lists, *found) : SamplePlace{-1};
+  return joined;
+}
+
+void SamplePlaces::add(Operation &op) {
+  auto sharded = dyn_cast<dist::ShardingRuleInterface>(op);
+  if (!sharded)
+    return;
+  if (llvm::all_of(op.getOperands(), [&](Value operand) { return constants.contains(operand); }))
+    constants.insert_range(op.getResults());
+  const dist::ShardingRule rule = sharded.getShardingRule();
+  bool depends = false;
+  SmallVector<SamplePlace> found; // in factors instead of dimensions
+  for (auto [i, lists] : llvm::enumerate(rule.operands))
+    for (SamplePlace place : of(op.getOperand(i))) {
+      depends = true;
+      auto inside = place.dim >= 0 ? inFactor(rule, lists[place.dim], place.outer) : std::nullopt;
+      if (!inside)
+        continue;
+      if (!llvm::is_contained(found, *inside))
+        found.push_back(*inside);
+      const auto &factor = rule.factors[inside->dim];
+      // A dimension may have only a part of the batch's index (of pairs of samples, say).
+      if (graph::shapeOf(op.getOperand(i))[place.dim] % (place.outer * size) != 0)
+        continue;
+      if (factor.reduction && !factor.indexed) {
+        Combination &combination = combinations[&op];
+        combination.kind = *factor.reduction;
+        combination.places.push_back({i, place});
+        combination.factors.insert(inside->dim);
+      } else if (factor.whole) {
+        whole.insert(&op);
+      }
+    }
+  if (!depends)
+    return;
+  for (auto [operand, lists] : llvm::zip(op.getOperands(), rule.operands))
+    if (constants.contains(operand) && of(operand).empty())
+      if (auto all = inDimensions(rule, lists, found); !all.empty())
+        known[operand] = std::move(all);
+  for (auto [result, lists] : llvm::zip(op.getResults(), rule.results)) {
+    auto all = inDimensions(rule, lists, found);
+    if (auto concat = dyn_cast<graph::ConcatOp>(op))
+      if (auto joined = afterConcat(concat, *this))
+        all.push_back(*joined);
+    if (all.empty())
+      all.push_back({-1});
+    places[result] = std::move(all);
+  }
 }
 
 const SamplePlaces::Combination *SamplePlaces::combines(Operation *op) const {

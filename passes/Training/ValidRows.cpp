@@ -45,18 +45,33 @@ Value ValidRows::isValid(GraphBuilder &b, Value x, SamplePlace place) {
   return b.broadcast(valid, shapeOf(x), {place.dim});
 }
 
-void ValidRows::before(Operation &op) {
-  auto *combination = places ? places->combines(&op) : nullptr;
-  if (!combination)
+void ValidRows::clone(Operation &op, llvm::function_ref<void(Operation &)> cloneOne) {
+  if (clonePieces(op, cloneOne))
     return;
-  GraphBuilder b(builder, op.getLoc());
-  for (unsigned i : combination->operands) {
-    Value operand = op.getOperand(i), x = mapping.lookup(operand);
-    Value valid = isValid(b, x, *places->of(operand));
-    Value none = b.constant(DenseElementsAttr::get(tensorType(x), neutralOf(combination->kind, tensorType(x).getElementType())));
-    whole.push_back({operand, x});
-    mapping.map(operand, b.select(valid, x, none));
+  before(op);
+  cloneOne(op);
+  after(op);
+}
+
+bool ValidRows::clonePieces(Operation &op, llvm::function_ref<void(Operation &)> cloneOne) {
+  auto composite = dyn_cast<DecomposeInterface>(op);
+  if (!composite || !places || !places->needsWhole(&op) || isa<EvaluationInterface>(op))
+    return false;
+  Block &block = *pieces.emplace_back(std::make_unique<Block>());
+  OpBuilder inside(op.getContext());
+  inside.setInsertionPointToEnd(&block);
+  GraphBuilder b(inside, op.getLoc());
+  SmallVector<Value> results = composite.decompose(b);
+  for (Operation &piece : block) {
+    places->add(piece);
+    clone(piece, cloneOne);
   }
+  for (auto [result, value] : llvm::zip(op.getResults(), results)) {
+    mapping.map(result, mapping.lookup(value));
+    if (sums.contains(value))
+      sums[result] = Sum(sums.lookup(value));
+  }
+  return !results.empty();
 }
 
 /// What is divided by a constant, or multiplied by the inverse of one, and the constant.
@@ -71,59 +86,132 @@ static std::optional<std::pair<Value, double>> divisionOf(Operation &op) {
   return std::nullopt;
 }
 
-/// Whether a sum of `terms` terms for each of `batch` samples is divided as a mean over samples is.
-static bool isMean(double divisor, int64_t terms, int64_t batch) {
-  const double times = divisor / (double)batch, whole = std::round(times);
-  return whole >= 1 && whole <= 1e15 && std::abs(times - whole) <= 1e-5 * whole && terms % (int64_t)whole == 0;
+void ValidRows::before(Operation &op) {
+  if (auto division = divisionOf(op); division && sums.contains(division->first)) {
+    whole.push_back({division->first, mapping.lookup(division->first)});
+    mapping.map(division->first, sums.lookup(division->first).raw);
+    return;
+  }
+  auto *combination = places ? places->combines(&op) : nullptr;
+  if (!combination)
+    return;
+  GraphBuilder b(builder, op.getLoc());
+  for (auto [i, place] : combination->places) {
+    Value operand = op.getOperand(i), x = mapping.lookup(operand);
+    Value none = b.constant(DenseElementsAttr::get(tensorType(x), neutralOf(combination->kind, tensorType(x).getElementType())));
+    whole.push_back({operand, x});
+    mapping.map(operand, b.select(isValid(b, x, place), x, none));
+  }
 }
 
-std::optional<int64_t> ValidRows::termsOf(Operation &op) const {
+/// By how much a divisor may differ from a number of samples, as a share of it.
+static constexpr double exact = 1e-5;
+
+/// Whether a sum over `samples` samples, or tuples of samples, with `terms` terms for each is divided as a mean is.
+static bool isMean(double divisor, double terms, double samples) {
+  const double times = divisor / samples, whole = std::round(times);
+  return whole >= 1 && whole <= 1e15 && std::abs(times - whole) <= exact * whole && std::fmod(terms, whole) == 0;
+}
+
+std::optional<ValidRows::Sum> ValidRows::sumOf(Operation &op) const {
   auto sharded = dyn_cast<dist::ShardingRuleInterface>(op);
   auto *combination = places->combines(&op);
-  const bool continues = op.getNumOperands() > 0 && llvm::all_of(op.getOperands(), [&](Value x) { return sums.contains(x); });
+  const bool continues = op.getNumOperands() > 0 && llvm::all_of(op.getOperands(), [&](Value x) { return isSum(x); });
   if (!sharded || op.getNumResults() != 1 || (!combination && !continues))
     return std::nullopt;
   const dist::ShardingRule rule = sharded.getShardingRule();
   int64_t summed = 1; // by this operation
   for (const auto &factor : rule.factors)
     summed *= factor.reduction ? factor.size : 1;
-  if (combination)
-    return combination->kind == dist::Reduction::sum && rule.linear != dist::Linear::no && rule.accumulator < 0
-               ? std::optional(summed / places->batch())
-               : std::nullopt;
+  if (combination) {
+    if (combination->kind != dist::Reduction::sum || rule.linear == dist::Linear::no || rule.accumulator >= 0)
+      return std::nullopt;
+    Sum sum{summed, (int)combination->factors.size()};
+    for (int dim = 0; dim < sum.dims; ++dim)
+      sum.terms /= places->batch();
+    if (continues) {
+      const Sum before = sums.lookup(op.getOperand(0));
+      sum.terms *= before.terms, sum.dims += before.dims;
+    }
+    return sum;
+  }
   const bool keeps = rule.linear == dist::Linear::all || rule.linear == dist::Linear::movement || isa<CastOp>(op);
   if (!keeps || tensorType(op.getResult(0)).getElementType().isInteger(1))
     return std::nullopt;
-  int64_t terms = 0;
-  for (Value operand : op.getOperands())
-    terms = std::gcd(terms, sums.lookup(operand));
-  return terms * summed;
+  Sum sum{0, sums.lookup(op.getOperand(0)).dims};
+  for (Value operand : op.getOperands()) {
+    const Sum other = sums.lookup(operand);
+    if (other.dims != sum.dims)
+      return std::nullopt;
+    sum.terms = std::gcd(sum.terms, other.terms);
+  }
+  sum.terms *= summed;
+  sum.others = summed;
+  return sum;
 }
 
 void ValidRows::after(Operation &op) {
   if (!places)
     return;
-  for (auto [operand, x] : whole)
+  for (auto [operand, x] : llvm::reverse(whole)) // an operand may be there twice
     mapping.map(operand, x);
   whole.clear();
-  if (auto division = divisionOf(op); division && sums.contains(division->first)) {
-    const int64_t terms = sums.lookup(division->first);
-    if (isMean(division->second, terms, places->batch())) {
-      GraphBuilder b(builder, op.getLoc());
-      scale(b, op.getResult(0));
-    } else {
-      sums[op.getResult(0)] = terms;
+  auto division = divisionOf(op);
+  if (!division || !sums.contains(division->first)) {
+    if (auto sum = sumOf(op); sum && sum->terms > 0) {
+      sum->raw = mapping.lookup(op.getResult(0));
+      sums[op.getResult(0)] = *sum;
     }
-  } else if (auto terms = termsOf(op); terms && *terms > 0) {
-    sums[op.getResult(0)] = *terms;
+    return;
   }
+  Value result = op.getResult(0);
+  Sum sum = sums.lookup(division->first);
+  sum.raw = mapping.lookup(result);
+  GraphBuilder b(builder, op.getLoc());
+  if (std::exchange(sum.others, 0) == division->second) { // a mean over other dimensions
+    sum.terms /= (int64_t)division->second;
+  } else {
+    sum.divisor *= division->second;
+    const bool isWeight = sum.factor && division->second < 1; // of a mean, unless it is part of a deviation's
+    if (Value factor = factorOf(b, sum, !isWeight))
+      sum.factor = factor;
+  }
+  if (sum.factor) {
+    Value x = b.cast(sum.raw, tensorType(sum.factor).getElementType());
+    mapping.map(result, b.cast(b.mul(x, b.broadcast(sum.factor, shapeOf(x), {})), tensorType(sum.raw).getElementType()));
+  }
+  sums[result] = sum;
 }
 
-void ValidRows::scale(GraphBuilder &b, Value result) {
-  Type wide = b.getBuilder().getF32Type(), element = tensorType(result).getElementType();
-  if (element.isF64())
-    wide = element;
-  Value x = b.cast(mapping.lookup(result), wide), number = b.cast(rows(), wide);
-  Value factor = b.div(b.splatLike(number, (double)places->batch()), number);
-  mapping.map(result, b.cast(b.mul(x, b.broadcast(factor, shapeOf(x), {})), element));
+namespace {
+/// A number of n samples' terms: times * n^all * (n - 1)^others - less.
+struct Terms {
+  double times = 1;
+  int all = 0, others = 0;
+  double less = 0;
+  double of(double n) const { return times * std::pow(n, all) * std::pow(n - 1, others) - less; }
+  Value of(GraphBuilder &b, Value n) const {
+    Value number = b.splatLike(n, times), other = b.addConst(n, -1);
+    for (int i = 0; i < all + others; ++i)
+      number = b.mul(number, i < all ? n : other);
+    return b.addConst(number, -less);
+  }
+};
+} // namespace
+
+Value ValidRows::factorOf(GraphBuilder &b, const Sum &sum, bool means) {
+  const auto batch = (double)places->batch(), terms = (double)sum.terms;
+  auto from = [&](Terms number) {
+    Type wide = tensorType(sum.raw).getElementType().isF64() ? tensorType(sum.raw).getElementType() : b.getBuilder().getF32Type();
+    Value there = number.of(b, b.cast(rows(), wide));
+    return b.div(b.splatLike(there, number.of(batch)), there);
+  };
+  for (int dims = means ? sum.dims : 0; dims > 0; --dims)
+    if (Terms number{1, dims}; isMean(sum.divisor, terms * std::pow(batch, sum.dims - dims), number.of(batch)))
+      return from(number);
+  if (Terms number{1, 1, 1}; means && sum.dims == 2 && isMean(sum.divisor, terms, number.of(batch)))
+    return from(number);
+  if (Terms number{terms, sum.dims, 0, 1}; isMean(sum.divisor, 1, number.of(batch)))
+    return from(number);
+  return {};
 }
