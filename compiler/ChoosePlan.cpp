@@ -89,7 +89,7 @@ LogicalResult Compilation::searchPipelines(const planning::Cluster &cluster) {
     if (ranked.empty())
       return fail(why);
     why.consume_front("no pipeline: ");
-    note(why + ": so they do here, one after the other");
+    note(why + "; so it is here, and the stages run one after the other");
   }
   if (hasBatchNorm && ranked.front().options.whole())
     note("batch norm needs the whole batch, so stages wait for each other; --microbatches N overlaps them, with the "

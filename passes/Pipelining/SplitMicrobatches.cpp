@@ -363,8 +363,7 @@ private:
     }
     if (op->getDialect() && isa<dist::DistDialect>(op->getDialect()))
       return graph::readerOf(op) // the collective has the producer's name
-          ->emitError("needs the whole batch at once: it cannot be computed in microbatches; stages can keep the batch "
-                      "whole (--microbatches 1)");
+          ->emitError("needs the whole batch at once: ") << notInMicrobatches;
     return success();
   }
 };

@@ -164,11 +164,14 @@ static LogicalResult reportSum(Operation &op, const llvm::DenseSet<Operation *> 
   open.insert(&op);
   for (size_t i = 0; i < open.size(); ++i)
     for (Value operand : open[i]->getOperands())
-      if (Operation *producer = operand.getDefiningOp(); isa_and_nonnull<graph::AccumulateOp>(producer))
-        return producer->emitError("is summed over all microbatches, and node '")
-               << graph::pathOf(&op)
-               << "' needs the sum in each of them: it cannot be computed in microbatches; stages can "
-               << "keep the batch whole (--microbatches 1)";
+      if (Operation *producer = operand.getDefiningOp(); isa_and_nonnull<graph::AccumulateOp>(producer)) {
+        InFlightDiagnostic error = producer->emitError("is summed over all microbatches, and ");
+        if (graph::pathOf(producer) == graph::pathOf(&op))
+          error << "needs this sum in each of them";
+        else
+          error << "node '" << graph::pathOf(&op) << "' needs the sum in each of them";
+        return error << ": " << notInMicrobatches;
+      }
       else if (producer && after.contains(producer))
         open.insert(producer);
   return op.emitError("needs a sum over all microbatches in each of them");

@@ -39,6 +39,8 @@ CLI::Validator whole(int64_t least) {
   auto check = [least](const std::string &text) -> std::string {
     int64_t number = 0;
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc::result_out_of_range)
+      return concat("'", text, "' is too large");
     bool good = error == std::errc() && end == text.data() + text.size() && number >= least;
     return good ? "" : concat("expected a whole number from ", least, ", got '", text, "'");
   };
@@ -188,8 +190,9 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
       ->excludes(predict);
   auto *resume = app.add_flag("--resume", o.resume,
                               "go on from the newest checkpoint, if there is one; what is not given again of --lr, "
-                              "--warmup-steps, --base-batch, --epochs, --steps, --eval-every, --early-stop and the flags "
-                              "that begin with --lr- is as before, and so are the seed, the order of the data and how images are prepared")
+                              "--warmup-steps, --base-batch, --eval-every, --early-stop and the flags that begin with --lr- "
+                              "is as before, the end of training unless --epochs or --steps is given, and so are the seed, "
+                              "the order of the data and how images are prepared")
                      ->needs(checkpoint);
   app.add_flag("--resume-anyway", o.resumeAnyway,
                "... from that of another model, optimizer or precision, too, if its state fits")

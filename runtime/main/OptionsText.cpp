@@ -20,6 +20,10 @@ constexpr std::array<std::string_view, 13> optionalFlags = {
     "--base-batch", "--lr-scale", "--eval-every",    "--early-stop", "--augment",
     "--resize",     "--mean",     "--std"};
 
+/// Flags of which the one that is given replaces the other: when training ends, and when the learning rate falls.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> alternatives = {
+    {{"--epochs", "--steps"}, {"--lr-milestones", "--lr-step-size"}}};
+
 /// Whether a command line contains a flag, as "--flag" or "--flag=value".
 bool gives(const std::vector<std::string> &words, const std::string &flag) {
   return std::any_of(words.begin(), words.end(),
@@ -75,8 +79,13 @@ std::map<std::string, std::string> Options::training() const {
 Result<Options> divisi::runtime::withKept(const Manifest &manifest, const Options &options,
                                           const std::map<std::string, std::string> &kept, std::string &taken) {
   std::vector<std::string> words = options.words;
-  // Both together determine when training ends, or the process that feeds it.
-  bool ends = gives(words, "--epochs") || gives(words, "--steps") || !options.feed.empty();
+  auto isReplaced = [&](const std::string &flag) {
+    return (!options.feed.empty() && (flag == "--epochs" || flag == "--steps")) ||
+           std::any_of(alternatives.begin(), alternatives.end(), [&](const auto &pair) {
+             return (flag == pair.first && gives(options.words, std::string(pair.second))) ||
+                    (flag == pair.second && gives(options.words, std::string(pair.first)));
+           });
+  };
   std::map<std::string, std::string> before = options.training();
   for (const auto &[flag, text] : kept) {
     bool evaluates = flag == "--eval-every" || flag == "--early-stop";
@@ -84,7 +93,7 @@ Result<Options> divisi::runtime::withKept(const Manifest &manifest, const Option
       return failure("--resume: the checkpoint has the unknown flag ", flag);
     if (evaluates && options.eval.empty())
       continue;
-    if (gives(options.words, flag) || (ends && (flag == "--epochs" || flag == "--steps")))
+    if (gives(options.words, flag) || isReplaced(flag))
       continue;
     words.insert(words.begin() + 1, concat(flag, "=", text));
     if (auto it = before.find(flag); it == before.end() || it->second != text)

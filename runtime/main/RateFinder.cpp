@@ -46,6 +46,10 @@ std::string RateFinder::summary() const {
   }
   if (slope <= 0)
     return "the loss does not fall at any learning rate";
+  if (lowestAt < steepest)
+    return concat("the losses differ too much between the batches to say which learning rate is good: the loss is least at ",
+                  formatNumber(points[lowestAt].rate), ", before it falls fastest, at ", formatNumber(points[steepest].rate),
+                  "; try more steps (--steps)");
   return concat("the loss falls fastest at --lr ", formatNumber(points[steepest].rate), " and is least, ", formatNumber(points[lowestAt].loss),
                 ", at ", formatNumber(points[lowestAt].rate), ": take the first, or a tenth of the second, ",
                 formatNumber(points[lowestAt].rate / 10));

@@ -234,6 +234,11 @@ TEST_F(ProgramTest, ResumedTrainingKeepsItsFlags) {
   EXPECT_EQ(lines[6]["lr"], 0.5);
   EXPECT_NE(out.find("taken from it: --lr-schedule step --lr-step-size 4 --warmup-steps 2 --seed 5\n"), std::string::npos)
       << out;
+  // A flag replaces the one that says the same in another way.
+  ASSERT_EQ(run("--checkpoint @/ck2 --resume --steps 12 --lr 1 --lr-gamma 0.5 --lr-milestones 9,11 --warmup-steps 1 --log @/again"), 0) << error;
+  EXPECT_EQ(log("again").back()["lr"], 0.25);
+  ASSERT_EQ(run("--checkpoint @/ck2 --resume --steps 14 --lr-step-size 4 --log @/again"), 0) << error;
+  EXPECT_EQ(log("again").back()["lr"], 0.125); // step 13 after one of warm-up: three falls
   // The order of the data, too.
   ASSERT_EQ(run("--init 1 --steps 25 --no-shuffle --log @/whole"), 0) << error;
   ASSERT_EQ(run("--init 1 --steps 13 --no-shuffle --log @/part --checkpoint @/ck3"), 0) << error;
