@@ -13,7 +13,8 @@ namespace divisi::compiler {
 /// A model that is read and planned once. Errors have no text if a diagnostic was emitted.
 class Attempt {
 public:
-  explicit Attempt(const ModelRequest &request) : request(request) {}
+  /// `warns`: what the import warns of and notes is printed; once is enough for attempts at one model.
+  explicit Attempt(const ModelRequest &request, bool warns = true) : request(request), session("", warns) {}
 
   /// Plans the model, in this number of microbatches (0: as many as the memory needs). A dump of level exec has its plan:
   /// its calls are priced (`program`).

@@ -20,7 +20,7 @@ const std::pair<const std::string, int64_t> *BatchSearch::dimension() const {
 const BatchSearch::Found *BatchSearch::plan(int64_t size, const Cluster &cluster, const PlannerOptions &options) {
   auto [it, fresh] = searched.try_emplace(size);
   if (fresh) {
-    Attempt attempt(model);
+    Attempt attempt(model, /*warns=*/false);
     mlir::ScopedDiagnosticHandler silence(&attempt.session.context, [](mlir::Diagnostic &) { return mlir::success(); });
     attempt.request.import.dims[dimension()->first] = size;
     if (!llvm::errorToBool(attempt.plan(cluster, options, microbatches))) {

@@ -45,7 +45,7 @@ void PlanSearch::suggestDevices() {
     larger.levels.back().size *= times;
     PlannerOptions wider = quickly();
     wider.meshes = enumerateMeshes(larger, request.devices * times);
-    Attempt attempt(request.model);
+    Attempt attempt(request.model, /*warns=*/false);
     if (!larger.invalid().empty() || !succeeds(attempt.plan(larger, wider, request.microbatches)))
       return;
     if (attempt.candidates[0].fits)
@@ -58,7 +58,7 @@ void PlanSearch::suggestDevices() {
 void PlanSearch::suggestBatch() {
   const auto *batch = batches.dimension();
   for (int64_t part = 2; batch && part <= mostTimes && batch->second % part == 0; part *= 2) {
-    Attempt attempt(request.model);
+    Attempt attempt(request.model, /*warns=*/false);
     ScopedDiagnosticHandler silence(&attempt.session.context, silently);
     int64_t smaller = attempt.request.import.dims[batch->first] /= part;
     if (!succeeds(attempt.plan(request.cluster, quickly(), request.microbatches)))
@@ -83,14 +83,14 @@ std::vector<ModuleCandidate> PlanSearch::plansInHalf(Attempt &attempt) const {
 }
 
 void PlanSearch::suggestPrecision() {
-  Attempt attempt(request.model);
+  Attempt attempt(request.model, /*warns=*/false);
   if (auto plans = plansInHalf(attempt); !plans.empty())
     suggestions.push_back("--precision bf16: " + describeChoice(plans));
 }
 
 void PlanSearch::hintAtPrecision() {
   const double seconds = first.candidates[0].prediction.seconds;
-  Attempt attempt(request.model);
+  Attempt attempt(request.model, /*warns=*/false);
   ScopedDiagnosticHandler silence(&attempt.session.context, silently);
   auto plans = plansInHalf(attempt);
   if (!plans.empty() && plans[0].prediction.seconds < 0.95 * seconds)
