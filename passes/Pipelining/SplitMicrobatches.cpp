@@ -51,7 +51,8 @@ class WholeBatch {
 public:
   WholeBatch(func::FuncOp function, dist::ReshardOp sum) : function(function), builder(sum) {}
 
-  /// The value for the whole batch; null if it depends on state other than scalars.
+  /// The value for the whole batch; null if it depends on the model: on state other than numbers and constant vectors, such as the
+  /// weights of classes.
   Value compute(Value value) {
     if (!isSplit(value))
       return value;
@@ -76,13 +77,19 @@ private:
     return RankedTensorType::get(shapeOf(value), tensorType(value).getElementType());
   }
 
+  bool isOfModel(BlockArgument argument) {
+    auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
+    if (!state || shapeOf(argument).empty())
+      return false;
+    auto trains = state.getAs<BoolAttr>("trainable");
+    return shapeOf(argument).size() > 1 || !trains || trains.getValue();
+  }
+
   Value clone(Operation *op, unsigned result) {
     SmallVector<Value> operands;
     for (Value operand : op->getOperands()) {
       auto argument = dyn_cast<BlockArgument>(operand);
-      bool weight =
-          argument && function.getArgAttr(argument.getArgNumber(), graph::names::state) && !shapeOf(argument).empty();
-      Value whole = weight ? Value() : compute(operand);
+      Value whole = argument && isOfModel(argument) ? Value() : compute(operand);
       if (!whole)
         return {};
       operands.push_back(whole);

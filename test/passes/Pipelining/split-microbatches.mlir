@@ -44,6 +44,25 @@ func.func @train(%w: tensor<2xf32> {graph.state = {name = "w", role = "parameter
 
 // -----
 
+// So is the sum of the classes' weights, a vector that does not train.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[ALL:.*]] = graph.reshape %arg1 : (tensor<4x2xi64>) -> tensor<8xi64>
+// CHECK: %[[EACH:.*]] = graph.gather %arg0, %[[ALL]] {dim = 0 : i64} : (tensor<3xf32>, tensor<8xi64>) -> tensor<8xf32>
+// CHECK: %[[SUM:.*]] = graph.reduce_sum %[[EACH]] {dims = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+// CHECK: graph.broadcast %[[SUM]] {{.*}} -> tensor<2xf32>
+func.func @train(%classes: tensor<3xf32> {graph.state = {name = "classes", role = "parameter", trainable = false}}, %t: tensor<8xi64> {graph.input = "label"})
+    -> (tensor<f32> {graph.result = {kind = "loss"}}) {
+  %0 = graph.gather %classes, %t {dim = 0 : i64} : (tensor<3xf32>, tensor<8xi64>) -> tensor<8xf32>
+  %1 = graph.reduce_sum %0 {dims = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+  %2 = graph.broadcast %1 {dims = array<i64>} : (tensor<f32>) -> tensor<8xf32>
+  %3 = graph.div %0, %2 : tensor<8xf32>
+  %4 = graph.tanh %3 : tensor<8xf32>
+  %5 = graph.reduce_sum %4 {dims = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+  return %5 : tensor<f32>
+}
+
+// -----
+
 // Gradients of 16 bits are summed in 32.
 // CHECK-LABEL: func.func @train
 // CHECK: %[[G:.*]] = graph.matmul %{{.*}} {transpose_lhs} : {{.*}} -> tensor<3x5xbf16>
