@@ -301,14 +301,17 @@ public:
         least = std::move(*found);
       return enough;
     };
+    bool helped = true; // the last guess
     while (high - low > step) {
-      const bool guessed = line.isKnown();
+      const bool guessed = helped && line.isKnown();
+      const size_t before = high - low;
       const size_t count = std::clamp(guessed ? line.least() : low + (high - low) / 2, low + 1, high - 1);
       auto enough = isEnough(count);
       if (enough && *enough && guessed && count > low + step)
         enough = isEnough(count - step);
       if (!enough)
         return enough.takeError();
+      helped = !guessed || high - low <= before / 2;
     }
     return options.searches ? plan(high, promising) : std::move(least);
   }

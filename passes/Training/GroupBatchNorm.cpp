@@ -25,7 +25,8 @@ struct GroupBatchNormPass : impl::GroupBatchNormPassBase<GroupBatchNormPass> {
     Builder builder(&getContext());
     SamplePlaces places(function);
     auto walked = function.walk([&](graph::BatchNormOp op) {
-      if (auto samples = places.of(op.getX()); !samples.empty() && !samples.front().isFirst()) {
+      auto isFirst = [](SamplePlace place) { return place.isFirst(); };
+      if (auto samples = places.of(op.getX()); !samples.empty() && llvm::none_of(samples, isFirst)) {
         op.emitError("batch norm over parts of the batch (microbatches, local statistics) needs the samples along the first "
                      "dimension, and here they lie in another one: keep the batch whole, with global statistics");
         return WalkResult::interrupt();

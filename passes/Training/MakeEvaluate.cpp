@@ -76,8 +76,8 @@ struct MakeEvaluatePass : impl::MakeEvaluatePassBase<MakeEvaluatePass> {
     ValidRows valid(step, builder, loss, mapping);
     for (Operation &op : loss.getBody().front().without_terminator()) {
       valid.clone(op, [&](Operation &one) { cloneForEvaluation(one, builder, mapping); });
-      if (!classification && isa<AccuracyInterface>(op)) // none if its classes are the samples
-        classification = mapping.lookup(op.getResult(0)).getDefiningOp<AccuracyInterface>();
+      if (auto candidate = dyn_cast<AccuracyInterface>(op); candidate && !classification)
+        classification = valid.classification(candidate);
     }
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
       if (loss.getResultAttr(i, names::loss))

@@ -44,15 +44,17 @@ SamplePlaces::SamplePlaces(func::FuncOp function) {
     if (shape[0] == size)
       known[argument] = {SamplePlace()};
   }
-  for (bool more = true; more;) { // what is computed from constants may be one number for each sample: its first use says so
-    const size_t before = known.size();
+  constexpr int rounds = 3; // what is computed from constants may be one number for each sample: its uses say so, and then it has
+  for (int round = 0; round < rounds; ++round) {
+    const Places before = known;
     places = known;
     combinations.clear();
     whole.clear();
     constants.clear();
     for (Operation &op : function.getBody().front().without_terminator())
       add(op);
-    more = known.size() > before;
+    if (known == before)
+      break;
   }
 }
 
@@ -62,9 +64,9 @@ ArrayRef<SamplePlace> SamplePlaces::of(Value value) const {
 }
 
 bool SamplePlaces::isElsewhere(Value value) const {
-  ArrayRef<SamplePlace> known = of(value);
-  return llvm::any_of(known, [](SamplePlace place) { return place.dim >= 0; }) &&
-         llvm::none_of(known, [](SamplePlace place) { return place.isFirst(); });
+  ArrayRef<SamplePlace> all = of(value);
+  return llvm::any_of(all, [](SamplePlace place) { return place.dim >= 0; }) &&
+         llvm::none_of(all, [](SamplePlace place) { return place.isFirst(); });
 }
 
 /// Of what is concatenated along the samples: all parts have as many elements for each sample behind their place.
@@ -89,12 +91,15 @@ void SamplePlaces::add(Operation &op) {
   auto sharded = dyn_cast<dist::ShardingRuleInterface>(op);
   if (!sharded)
     return;
-  if (llvm::all_of(op.getOperands(), [&](Value operand) { return constants.contains(operand); }))
+  const bool isConstant = llvm::all_of(op.getOperands(), [&](Value operand) { return constants.contains(operand); });
+  if (isConstant)
     constants.insert_range(op.getResults());
   const dist::ShardingRule rule = sharded.getShardingRule();
   bool depends = false;
-  SmallVector<SamplePlace> found; // in factors instead of dimensions
-  for (auto [i, lists] : llvm::enumerate(rule.operands))
+  SmallVector<SamplePlace> found, combined; // in factors instead of dimensions
+  for (auto [i, lists] : llvm::enumerate(rule.operands)) {
+    if (!isConstant && constants.contains(op.getOperand(i))) // one may stand for several: it follows what it is combined with
+      continue;
     for (SamplePlace place : of(op.getOperand(i))) {
       depends = true;
       auto inside = place.dim >= 0 ? inFactor(rule, lists[place.dim], place.outer) : std::nullopt;
@@ -110,17 +115,23 @@ void SamplePlaces::add(Operation &op) {
         Combination &combination = combinations[&op];
         combination.kind = *factor.reduction;
         combination.places.push_back({i, place});
-        combination.factors.insert(inside->dim);
+        if (!llvm::is_contained(combined, *inside))
+          combined.push_back(*inside);
+        combination.dims = combined.size();
       } else if (factor.whole) {
         whole.insert(&op);
       }
     }
+  }
   if (!depends)
     return;
   for (auto [operand, lists] : llvm::zip(op.getOperands(), rule.operands))
-    if (constants.contains(operand) && of(operand).empty())
-      if (auto all = inDimensions(rule, lists, found); !all.empty())
-        known[operand] = std::move(all);
+    if (!isConstant && constants.contains(operand))
+      if (auto all = inDimensions(rule, lists, found); !all.empty()) {
+        auto [it, fresh] = known.try_emplace(operand, all);
+        if (!fresh && it->second != all)
+          it->second.clear();
+      }
   for (auto [result, lists] : llvm::zip(op.getResults(), rule.results)) {
     auto all = inDimensions(rule, lists, found);
     if (auto concat = dyn_cast<graph::ConcatOp>(op))

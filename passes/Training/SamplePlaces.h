@@ -7,8 +7,8 @@
 
 namespace divisi::training {
 
-/// Where the samples of the batch lie in a value: in the dimension `dim`, as a digit of its index that has `outer` times as
-/// many values before it. A dimension of -1: in no such order.
+/// Where the samples of the batch lie in a value: in the dimension `dim`, as a digit of its index that has `outer` times as many
+/// values before it. A dimension of -1: in no such order.
 struct SamplePlace {
   int dim = 0;
   int64_t outer = 1;
@@ -33,7 +33,7 @@ public:
   struct Combination {
     dist::Reduction kind = dist::Reduction::sum;
     llvm::SmallVector<std::pair<unsigned, SamplePlace>, 2> places; // operand, place
-    llvm::SmallDenseSet<int, 2> factors;                           // in which they lie
+    int dims = 0; // of samples: places that several operands have count once
   };
   /// Null if it combines none.
   const Combination *combines(mlir::Operation *op) const;

@@ -39,7 +39,7 @@ CLI::Validator whole(int64_t least) {
   auto check = [least](const std::string &text) -> std::string {
     int64_t number = 0;
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error == std::errc::result_out_of_range)
+    if (error == std::errc::result_out_of_range && !text.starts_with('-'))
       return concat("'", text, "' is too large");
     bool good = error == std::errc() && end == text.data() + text.size() && number >= least;
     return good ? "" : concat("expected a whole number from ", least, ", got '", text, "'");

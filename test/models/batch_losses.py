@@ -4,8 +4,8 @@
     batch_losses.py --divisi PATH [--only clip] [--jobs N]
 
 Two tensors of vectors, y = x w and `label`, with nodes as PyTorch's exporters write them: the loss of the rows that there are, averaged
-over the batches by their numbers of rows; on one device and split over two. Tolerance: 1e-5. Needs numpy and onnx; ends with
-`N passed, N failed`.
+over the batches by their numbers of rows; on one device and split over two, with vectors of other and of the batch's size, and with a last
+batch of one row. Tolerance: 1e-5. Needs numpy and onnx; ends with `N passed, N failed`.
 """
 
 import json
@@ -17,8 +17,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import lines
 
-BATCH, TESTED, FEATURES, SIZE, TOLERANCE = 4, 11, 5, 3, 1e-5
-WAYS = {"one device": "", "data=2": "--mesh data=2", "model=2": "--mesh model=2"}
+BATCH, FEATURES, TOLERANCE = 4, 5, 1e-5
+WAYS = {  # flags of the compilation, size of the vectors, rows of the evaluation
+    "one device": ("", 3, 11), "data=2": ("--mesh data=2", 3, 11), "model=2": ("--mesh model=2", 3, 11),
+    "square": ("", BATCH, 11), "one row": ("", BATCH, 2 * BATCH + 1), "numbers": ("", 1, 10)}
 
 
 class Nodes:
@@ -119,13 +121,19 @@ def others(n, y, label):  # over pairs of different samples
 
 def others_of(y, label):
     count = len(y)
-    return (np.exp(-squares(y, y)).sum() - count) / (count * (count - 1)) + label.mean()
+    return (np.exp(-squares(y, y)).sum() - count) / (count * max(count - 1, 1)) + label.mean()
 
 
 def deviation(n, y, label):  # as TorchScript writes `std`
     centred = n("Sub", y, n.mean(y, 0, keep=1))
     variance = n("Div", n("Mul", n.mean(n("Mul", centred, centred), 0), float(BATCH)), float(BATCH - 1))
     return n("Add", n.mean(n("Sqrt", variance)), n.mean(label))
+
+
+def variance_of(y):
+    """Of one row zero, which is not a number in PyTorch."""
+    centred = y - y.mean(0)
+    return centred.T @ centred / max(len(y) - 1, 1)
 
 
 def covariance(n, y, label):  # VICReg, arXiv 2105.04906
@@ -152,6 +160,33 @@ def features(n, y, label):  # a mean over features of a softmax's sums over samp
     return n.mean(n.sum(n("Mul", n("Softmax", y, axis=0), label), 0))
 
 
+def divergence(n, y, label):  # of a variational autoencoder, arXiv 1312.6114, appendix B: a sum with a weight, divided by the batch
+    total = n.sum(n("Sub", n("Add", y, 1.0), n("Add", n("Mul", label, label), n("Exp", y))))
+    return n("Div", n("Mul", total, -0.5), float(BATCH))
+
+
+def divergence_of(y, label):
+    return -0.5 * (1 + y - label**2 - np.exp(y)).sum() / len(y)
+
+
+def flattened(n, y, label):
+    return n.mean(n("Exp", n("Neg", n("Reshape", n.distances(y, label), np.array([-1])))))
+
+
+def sums(n, y, label):  # over samples and features, in two steps
+    return n("Div", n.sum(n.sum(n("Exp", y), 0)), float(BATCH))
+
+
+def weighted(n, y, label):  # one constant scales samples and, behind a transposition, features; and then the mean itself
+    half = n.constant(np.full([1], 0.25))
+    columns = n("Transpose", n("Tanh", n("Mul", y, half)), perm=[1, 0])
+    return n("Mul", n.mean(n("Log", n.sum(n("Exp", n("Mul", columns, half)), 0)), 0), 1.5)
+
+
+def weighted_of(y, label):
+    return 1.5 * np.log(np.exp(np.tanh(y / 4) / 4).sum(1)).mean()
+
+
 LOSSES = {  # nodes, and the formula
     "clip": (clip, clip_of),
     "diagonal": (diagonal, diagonal_of),
@@ -159,39 +194,44 @@ LOSSES = {  # nodes, and the formula
     "sigmoids": (sigmoids, sigmoids_of),
     "pairs": (pairs, pairs_of),
     "others": (others, others_of),
-    "deviation": (deviation, lambda y, label: y.std(0, ddof=1).mean() + label.mean()),
-    "covariance": (covariance, lambda y, label: (np.cov(y.T) ** 2).mean() + label.mean()),
+    "deviation": (deviation, lambda y, label: np.sqrt(np.diag(variance_of(y))).mean() + label.mean()),
+    "covariance": (covariance, lambda y, label: (variance_of(y) ** 2).mean() + label.mean()),
     "hardest": (hardest, hardest_of),
     "attention": (attention, lambda y, label: abs(np.exp(log_softmax(y @ label.T)) @ label - y).mean()),
     "features": (features, lambda y, label: (np.exp(log_softmax(y.T)).T * label).sum(0).mean()),
+    "divergence": (divergence, divergence_of),
+    "flattened": (flattened, lambda y, label: np.exp(-squares(y, label)).mean()),
+    "sums": (sums, lambda y, label: np.exp(y).sum() / len(y)),
+    "weighted": (weighted, weighted_of),
 }
 
 
 def check(divisi, folder, name, way):
     draw = np.random.default_rng(5)
-    weights = draw.normal(size=(FEATURES, SIZE)).astype("float32")
+    flags, size, count = WAYS[way]
+    weights = draw.normal(size=(FEATURES, size)).astype("float32")
     nodes, formula = LOSSES[name]
     n = Nodes()
     loss = nodes(n, n("MatMul", "x", "w"), "label")
-    inputs = {"x": [BATCH, FEATURES], "label": [BATCH, SIZE]}
+    inputs = {"x": [BATCH, FEATURES], "label": [BATCH, size]}
     graph = helper.make_graph(
         n.nodes, "pairs", [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
         [helper.make_tensor_value_info(loss, TensorProto.FLOAT, [])], [numpy_helper.from_array(weights, "w")])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), folder / "model.onnx")
     words = []
     tested = {}
-    for kind, rows in (("data", BATCH), ("eval", TESTED)):
+    for kind, rows in (("data", BATCH), ("eval", count)):
         for name, (_, *shape) in inputs.items():
             tested[name] = draw.normal(size=(rows, *shape)).astype("float32")
             np.save(folder / f"{name}_{kind}.npy", tested[name])
             words += [f"--{kind}", f"{name}={folder}/{name}_{kind}.npy"]
-    lines.call(divisi, "compile", folder / "model.onnx", "-o", folder / "model", "--lr", 0, *WAYS[way].split())
-    start = [divisi, "run", "--devices", "2"] if WAYS[way] else []
+    lines.call(divisi, "compile", folder / "model.onnx", "-o", folder / "model", "--lr", 0, *flags.split())
+    start = [divisi, "run", "--devices", "2"] if flags else []
     lines.call(*start, folder / "model", *words, "--quiet", "--threads", "1", "--log", folder / "log")
     got = json.loads((folder / "log").read_text().splitlines()[-1])["loss"]
     y = tested["x"].astype(float) @ weights
-    batches = [slice(first, min(first + BATCH, TESTED)) for first in range(0, TESTED, BATCH)]
-    want = sum(formula(y[batch], tested["label"][batch].astype(float)) * (batch.stop - batch.start) for batch in batches) / TESTED
+    batches = [slice(first, min(first + BATCH, count)) for first in range(0, count, BATCH)]
+    want = sum(formula(y[batch], tested["label"][batch].astype(float)) * (batch.stop - batch.start) for batch in batches) / count
     yield abs(got - want) < TOLERANCE * max(1, abs(want)), f"{got:.7g}, expected {want:.7g}"
 
 
