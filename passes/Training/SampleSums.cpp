@@ -18,9 +18,11 @@ double TermCount::of(double rows) const {
 }
 
 Value TermCount::of(GraphBuilder &b, Value rows) const {
-  Value count = b.splatLike(rows, times);
-  for (int i = 0; i < power; ++i)
+  Value count = rows;
+  for (int i = 1; i < power; ++i)
     count = b.mul(count, rows);
+  if (times != 1)
+    count = b.scale(count, times);
   if (kind == all)
     return count;
   Value less = b.addConst(count, -1);
