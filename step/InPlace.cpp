@@ -23,8 +23,8 @@ InPlace::InPlace(const Block &block, llvm::ArrayRef<int> ops, llvm::function_ref
   }
 }
 
-/// Whether an operation's result is computed in the pass of the first stage. All values with the same loops share one pass over the
-/// elements, in which every read precedes the writes.
+/// Whether an operation's result is computed in the pass of the first stage. All values with the same loops share one
+/// pass over the elements, in which every read precedes the writes.
 bool InPlace::isOfOnePass(const Block::Op &op, int64_t elements) const {
   const int64_t ofPass = block.value(pass->results[0]).elements;
   const bool eachAlone = rows == ofPass; // each row is one element

@@ -7,7 +7,8 @@ namespace divisi::pipelining {
 
 /// The end of errors about what needs the whole batch.
 inline constexpr llvm::StringLiteral notInMicrobatches =
-    "it cannot be computed in microbatches: leave out --accumulate and --microbatches, and stages keep the batch whole with --microbatches 1";
+    "it cannot be computed in microbatches: leave out --accumulate and --microbatches, and stages keep the batch whole "
+    "with --microbatches 1";
 
 /// When the operations of a function with microbatches run. In an asynchronous step everything but `anywhere` runs for
 /// one minibatch.

@@ -234,7 +234,8 @@ public:
 
   void add(size_t segments, const Candidate &plan) {
     points.push_back({(double)segments, plan.prediction.memory.total()});
-    llvm::sort(points, [&](const auto &a, const auto &b) { return std::abs(a.second - room) < std::abs(b.second - room); });
+    auto distance = [&](const auto &point) { return std::abs(point.second - room); };
+    llvm::sort(points, [&](const auto &a, const auto &b) { return distance(a) < distance(b); });
   }
 
   /// Whether two points give a line on which memory falls.
@@ -287,8 +288,8 @@ public:
     }
     MemoryLine line(cluster.used(least.front().mesh.devices()).device.memory);
     line.add(most(), least.front());
-    if (auto same = llvm::find_if(whole, [&](const auto &other) { return nameOf(other.mesh) == nameOf(least.front().mesh); });
-        same != whole.end() && !same->fits)
+    auto isSame = [mesh = nameOf(least.front().mesh)](const auto &other) { return nameOf(other.mesh) == mesh; };
+    if (auto same = llvm::find_if(whole, isSame); same != whole.end() && !same->fits)
       line.add(0, *same);
     auto isEnough = [&](size_t count) -> llvm::Expected<bool> {
       auto found = plan(count, quick);

@@ -44,7 +44,7 @@ SamplePlaces::SamplePlaces(func::FuncOp function) {
     if (shape[0] == size)
       known[argument] = {SamplePlace()};
   }
-  constexpr int rounds = 3; // what is computed from constants may be one number for each sample: its uses say so, and then it has
+  constexpr int rounds = 3; // a constant's uses may say that it has one number for each sample
   for (int round = 0; round < rounds; ++round) {
     const Places before = known;
     places = known;
@@ -98,8 +98,8 @@ void SamplePlaces::add(Operation &op) {
   bool depends = false;
   SmallVector<SamplePlace> found, combined; // in factors instead of dimensions
   for (auto [i, lists] : llvm::enumerate(rule.operands)) {
-    if (!isConstant && constants.contains(op.getOperand(i))) // one may stand for several: it follows what it is combined with
-      continue;
+    if (!isConstant && constants.contains(op.getOperand(i)))
+      continue; // one may stand for several: it follows what it is combined with
     for (SamplePlace place : of(op.getOperand(i))) {
       depends = true;
       auto inside = place.dim >= 0 ? inFactor(rule, lists[place.dim], place.outer) : std::nullopt;

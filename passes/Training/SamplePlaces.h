@@ -7,8 +7,8 @@
 
 namespace divisi::training {
 
-/// Where the samples of the batch lie in a value: in the dimension `dim`, as a digit of its index that has `outer` times as many
-/// values before it. A dimension of -1: in no such order.
+/// Where the samples of the batch lie in a value: in the dimension `dim`, as a digit of its index that has `outer` times
+/// as many values before it. A dimension of -1: in no such order.
 struct SamplePlace {
   int dim = 0;
   int64_t outer = 1;
@@ -16,8 +16,9 @@ struct SamplePlace {
   bool operator==(const SamplePlace &) const = default;
 };
 
-/// The places in all values of @loss that depend on the inputs, and in constants that are combined with these, by the operations'
-/// sharding rules: several where samples are compared with each other. The batch is the first dimension of the first input, and of others of its size.
+/// The places in all values of @loss that depend on the inputs, and in constants that are combined with these, by the
+/// operations' sharding rules: several where samples are compared with each other. The batch is the first dimension of
+/// the first input, and of others of its size.
 class SamplePlaces {
 public:
   explicit SamplePlaces(mlir::func::FuncOp function);
@@ -37,7 +38,8 @@ public:
   };
   /// Null if it combines none.
   const Combination *combines(mlir::Operation *op) const;
-  /// Whether an operation combines samples in a way that its sharding rule does not say: they lie in factors that stay whole.
+  /// Whether an operation combines samples in a way that its sharding rule does not say: they lie in factors that stay
+  /// whole.
   bool needsWhole(mlir::Operation *op) const { return whole.contains(op); }
 
 private:

@@ -120,7 +120,9 @@ void SampleSums::addDistances(Operation &op) {
   auto sharded = dyn_cast<dist::ShardingRuleInterface>(op);
   if (!sharded || op.getNumResults() != 1 || op.getNumOperands() == 0)
     return;
-  auto areAll = [&](const llvm::DenseSet<Value> &set) { return llvm::all_of(op.getOperands(), [&](Value x) { return set.contains(x); }); };
+  auto areAll = [&](const llvm::DenseSet<Value> &set) {
+    return llvm::all_of(op.getOperands(), [&](Value x) { return set.contains(x); });
+  };
   Value result = op.getResult(0);
   if (auto sub = dyn_cast<SubOp>(op); sub && means.contains(sub.getRhs()))
     centred.insert(result);

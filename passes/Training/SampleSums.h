@@ -4,7 +4,8 @@
 
 namespace divisi::training {
 
-/// A number of terms that grows with the number n of rows: N = times * n^power, or N (N - 1), the pairs of different ones, or N - 1.
+/// A number of terms that grows with the number n of rows: N = times * n^power, or N (N - 1), the pairs of different
+/// ones, or N - 1.
 struct TermCount {
   enum Kind { all, pairs, lessOne };
   Kind kind = all;
@@ -21,8 +22,8 @@ class SampleSums {
 public:
   explicit SampleSums(const SamplePlaces &places) : places(places) {}
 
-  /// The divisor of a quotient in numbers of samples; `before`: the one by which the file has divided already, and which this one
-  /// replaces.
+  /// The divisor of a quotient in numbers of samples; `before`: the one by which the file has divided already, and which
+  /// this one replaces.
   struct Division {
     TermCount by;
     std::optional<TermCount> before;

@@ -7,21 +7,21 @@
 
 namespace divisi::training {
 
-/// Makes the losses of files right for a last batch of an evaluation, which may lack rows. Operations that combine samples
-/// leave out the rows that are missing. Where the file divides a sum over samples by their number in a whole batch (SampleSums), the
-/// quotient is scaled to the rows that there are; other sums are those of the rows. Losses that the compiler has added know the number
-/// of rows themselves.
+/// Makes the losses of files right for a last batch of an evaluation, which may lack rows. Operations that combine
+/// samples leave out the rows that are missing. Where the file divides a sum over samples by their number in a whole
+/// batch (SampleSums), the quotient is scaled to the rows that there are; other sums are those of the rows. Losses that
+/// the compiler has added know the number of rows themselves.
 class ValidRows {
 public:
   ValidRows(StepFunction &step, mlir::OpBuilder &builder, mlir::func::FuncOp loss, mlir::IRMapping &mapping);
 
   ~ValidRows();
 
-  /// Clones an operation of @loss by the mapping; `cloneOne` clones one as it is. What combines samples in one piece (a softmax
-  /// over them) becomes simpler operations.
+  /// Clones an operation of @loss by the mapping; `cloneOne` clones one as it is. What combines samples in one piece (a
+  /// softmax over them) becomes simpler operations.
   void clone(mlir::Operation &op, llvm::function_ref<void(mlir::Operation &)> cloneOne);
-  /// The classification in the evaluation that an operation of @loss is: its clone, or one in which missing samples are no classes and
-  /// their labels do not count.
+  /// The classification in the evaluation that an operation of @loss is: its clone, or one in which missing samples are
+  /// no classes and their labels do not count.
   graph::AccuracyInterface classification(graph::AccuracyInterface op);
 
 private:
