@@ -37,7 +37,7 @@ FactorAxes dist::factorsOf(const Mesh &mesh, const ShardingRule &rule, const Sha
       continue;
     }
     FactorAxes mine(rule.factors.size());
-    if (axesToFactors(mesh, rule, factors, sharding.dims[d], mine))
+    if (axesToFactors(mesh, rule, factors, axes, mine))
       for (int factor : factors)
         result[factor] = mine[factor];
   }

@@ -93,8 +93,9 @@ struct MakeEvaluatePass : impl::MakeEvaluatePassBase<MakeEvaluatePass> {
     }
     if (failed(addMetrics(step, builder, loss, mapping, classification)))
       return signalPassFailure();
+    std::optional<SamplePlaces> places;
     for (StringRef name : predictions)
-      if (failed(addPrediction(step, builder, loss, mapping, name)))
+      if (failed(addPrediction(step, builder, loss, mapping, places ? *places : places.emplace(loss), name)))
         return signalPassFailure();
     addChecks(step, loss, mapping);
     step.finish();
@@ -123,7 +124,7 @@ private:
 
   /// Reports an output on demand.
   static LogicalResult addPrediction(StepFunction &step, OpBuilder &builder, func::FuncOp loss, const IRMapping &mapping,
-                                     StringRef name) {
+                                     const SamplePlaces &places, StringRef name) {
     Value output, inLoss;
     std::string known;
     for (auto [i, value] : llvm::enumerate(loss.getBody().front().getTerminator()->getOperands()))
@@ -153,7 +154,7 @@ private:
     if (batch == 0 || shape.empty() || shape[0] == 0 || shape[0] % batch != 0)
       return loss.emitError("--predict ") << name << ": the batch of " << batch << " does not divide its first dimension, so that its "
                                           << "rows are not those of samples";
-    if (SamplePlaces(loss).isElsewhere(inLoss))
+    if (places.isElsewhere(inLoss))
       return loss.emitError("--predict ") << name << ": its rows are not in the order of the samples, which lie along another dimension";
     GraphBuilder b(builder, output.getLoc());
     if (tensorType(output).getElementType().isBF16()) // files have no such numbers
