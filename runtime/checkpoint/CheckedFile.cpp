@@ -1,4 +1,5 @@
 #include "runtime/checkpoint/CheckedFile.h"
+#include "runtime/core/Hash.h"
 
 #include <algorithm>
 #include <cstring>

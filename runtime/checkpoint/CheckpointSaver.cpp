@@ -3,14 +3,13 @@
 #include "runtime/checkpoint/Shards.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/core/BlockSignals.h"
+#include "runtime/core/Hash.h"
 #include "runtime/core/Json.h"
 #include "runtime/core/Launch.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <sys/resource.h>
-#include <unistd.h>
 
 using namespace divisi::runtime;
 
@@ -33,6 +32,7 @@ Result<CheckpointFile> hear(const std::string &text) {
 CheckpointSaver::~CheckpointSaver() {
   if (isActive() && !ranks)
     (void)finish().ok();
+  awaited = true;
   if (thread.joinable())
     thread.join();
   if (isActive() && isFirst())
@@ -54,12 +54,17 @@ Status CheckpointSaver::begin(const TrainingPoint &now, bool waits) {
       return status;
   phase = Phase::Writing;
   copyState();
-  auto write = [this] { return writeShards(manifest.processRank, file); };
-  work(write, !waits);
+  awaited = waits;
+  work([this, waits] {
+    std::optional<SpareTime> spare; // training has priority
+    if (!waits)
+      spare.emplace(awaited);
+    return writeShards(manifest.processRank, file, spare ? &*spare : nullptr);
+  });
   return {};
 }
 
-Status CheckpointSaver::writeShards(int64_t rank, CheckpointFile &to) const {
+Status CheckpointSaver::writeShards(int64_t rank, CheckpointFile &to, SpareTime *spare) const {
   std::vector<NamedTensor> named;
   for (const Shard &shard : shardsOf(manifest, rank)) {
     auto c =
@@ -71,7 +76,11 @@ Status CheckpointSaver::writeShards(int64_t rank, CheckpointFile &to) const {
     return {};
   std::string name = ranks ? concat("state-", rank, ".safetensors") : "state.safetensors";
   ChunkHasher hasher;
-  Status status = writeSafetensors(temporary + "/" + name, named, {}, {}, &hasher);
+  Status status = writeSafetensors(temporary + "/" + name, named, {}, {}, [&](const char *data, size_t bytes) {
+    hasher.add(data, bytes);
+    if (spare)
+      spare->rest();
+  });
   int64_t bytes = hasher.bytes();
   to = {name, bytes, std::move(hasher).text()};
   return status;
@@ -103,15 +112,13 @@ void CheckpointSaver::copyState() {
   });
 }
 
-void CheckpointSaver::work(const std::function<Status()> &job, bool yields) {
+void CheckpointSaver::work(const std::function<Status()> &job) {
   if (thread.joinable())
     thread.join();
   done.store(false, std::memory_order_relaxed);
-  thread = std::thread([this, job, yields] {
+  thread = std::thread([this, job] {
     // Signals are handled by the main thread; they must not interrupt a sync.
     blockSignals();
-    if (yields) // training has priority
-      setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
     try {
       written = job();
     } catch (const std::exception &e) {
@@ -147,7 +154,7 @@ Status CheckpointSaver::advance() {
     }
     return folder.commit(temporary, CheckpointManifest::of(manifest, point, std::move(files)));
   };
-  work(publish, false);
+  work(publish);
   return {};
 }
 
@@ -161,6 +168,7 @@ Status CheckpointSaver::end(const Status &status) {
 }
 
 Status CheckpointSaver::finish() {
+  awaited = true;
   while (isActive())
     if (Status status = advance(); !status.ok())
       return status;

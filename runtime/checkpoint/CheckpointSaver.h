@@ -4,6 +4,7 @@
 
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/core/Arena.h"
+#include "runtime/core/SpareTime.h"
 
 #include <atomic>
 #include <thread>
@@ -26,7 +27,7 @@ public:
   CheckpointSaver &operator=(const CheckpointSaver &) = delete;
 
   /// Copies the state and begins to write the copy; the arena may then change. No other checkpoint may be in progress.
-  /// The thread has a low priority unless the caller `waits`: other programs of the machine could then delay it.
+  /// The thread works in spare time unless the caller `waits`: other programs of the machine could then delay it.
   Status begin(const TrainingPoint &point, bool waits = false);
   /// Whether a checkpoint is in progress: the same on all ranks.
   bool isActive() const { return phase != Phase::Idle; }
@@ -52,9 +53,9 @@ private:
   bool isFirst() const;
   Status agree(const Status &mine) const;
   void copyState();
-  /// Writes the shards of a rank from this rank's copy.
-  Status writeShards(int64_t rank, CheckpointFile &to) const;
-  void work(const std::function<Status()> &job, bool yields);
+  /// Writes the shards of a rank from this rank's copy; it rests in `spare` between pieces.
+  Status writeShards(int64_t rank, CheckpointFile &to, SpareTime *spare = nullptr) const;
+  void work(const std::function<Status()> &job);
   Status end(const Status &status);
 
   const CheckpointFolder &folder;
@@ -69,6 +70,7 @@ private:
   CheckpointFile file; ///< the file that this rank has written; owned by the thread until it is done
   Status written;      ///< likewise
   std::atomic<bool> done = true;
+  std::atomic<bool> awaited = false; ///< somebody waits for the end
   std::thread thread;
   std::optional<int64_t> saved_;
 };

@@ -99,7 +99,8 @@ std::vector<size_t> divisi::runtime::writingOrder(const std::vector<NamedTensor>
 
 Status divisi::runtime::writeSafetensors(const std::string &path, const std::vector<NamedTensor> &tensors,
                                          const std::map<std::string, std::string> &metadata,
-                                         const TensorContents &contents, ChunkHasher *hasher) {
+                                         const TensorContents &contents,
+                                         const std::function<void(const char *, size_t)> &written) {
   std::vector<size_t> order = writingOrder(tensors);
   OrderedJson header = OrderedJson::object();
   if (!metadata.empty())
@@ -115,12 +116,17 @@ Status divisi::runtime::writeSafetensors(const std::string &path, const std::vec
   text.resize((8 + text.size() + 63) / 64 * 64 - 8, ' ');
   uint64_t length = text.size();
   AtomicFile file(path);
-  auto put = [&](const void *data, size_t bytes) {
-    file.write(data, bytes);
-    if (hasher)
-      hasher->add(data, bytes);
+  auto put = [&](const char *data, size_t bytes) {
+    constexpr size_t most = size_t(128) << 10;
+    for (size_t done = 0; done < bytes;) {
+      size_t piece = std::min(bytes - done, most);
+      file.write(data + done, piece);
+      if (written)
+        written(data + done, piece);
+      done += piece;
+    }
   };
-  put(&length, sizeof(length));
+  put(reinterpret_cast<const char *>(&length), sizeof(length));
   put(text.data(), text.size());
   for (size_t i : order) {
     Result<const char *> data = contents ? contents(i) : Result<const char *>(tensors[i].data);

@@ -3,7 +3,6 @@
 #define DIVISI_RUNTIME_CHECKPOINT_SAFETENSORS_H
 
 #include "runtime/core/DataType.h"
-#include "runtime/core/Hash.h"
 #include "runtime/core/MappedFile.h"
 
 #include <functional>
@@ -52,11 +51,11 @@ struct NamedTensor {
 using TensorContents = std::function<Result<const char *>(size_t index)>;
 
 /// Writes a file atomically; its tensors are aligned to their elements. `contents` (else the tensors' own data is used)
-/// is called for each tensor once, in `writingOrder`, even if writing fails; its own failure ends the writing. `hasher`
-/// (optional) gets all bytes of the file.
+/// is called for each tensor once, in `writingOrder`, even if writing fails; its own failure ends the writing. `written`
+/// (optional) gets all bytes of the file, in pieces of at most 128 KiB, after each was written.
 Status writeSafetensors(const std::string &path, const std::vector<NamedTensor> &tensors,
                         const std::map<std::string, std::string> &metadata = {}, const TensorContents &contents = {},
-                        ChunkHasher *hasher = nullptr);
+                        const std::function<void(const char *data, size_t bytes)> &written = {});
 
 /// The order of these tensors in a file.
 std::vector<size_t> writingOrder(const std::vector<NamedTensor> &tensors);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The cost of checkpoints: the time of a step while one is written, and the memory of ranks that load and save.
 
-    checkpoints.py --divisi PATH [--rounds 5] [--steps 150] [--only steps|memory]
+    checkpoints.py --divisi PATH [--rounds 5] [--steps 600] [--only steps|memory]
 
 - a step during an asynchronous save, divided by one between two saves of the same run, which are a few seconds apart so that what else the
   machine does counts in both: median over runs of the ratio of medians, of an MLP with 50 MB of state, on one rank with two threads and on
@@ -176,7 +176,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--divisi", required=True)
     p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--steps", type=int, default=150)
+    p.add_argument("--steps", type=int, default=600)
     p.add_argument("--only", default="", choices=["steps", "memory"])
     o = p.parse_args()
     o.divisi = str(pathlib.Path(o.divisi).resolve())

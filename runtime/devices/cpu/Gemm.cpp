@@ -151,7 +151,7 @@ void multiplyWidened(DivisiContext *context, const Product &p) {
 }
 
 /// The library's plan of one call of BF16 operands; null: there is none.
-struct Site : CacheEntry {
+struct PlannedCall : CacheEntry {
   std::unique_ptr<MatmulPlan> plan;
 };
 constexpr int matmulService = 100; // beside the kinds of convolutions
@@ -159,13 +159,13 @@ constexpr int matmulService = 100; // beside the kinds of convolutions
 MatmulPlan *planOf(DivisiContext *context, const Product &p, const void *site) {
   auto &entry = context->cache[{matmulService, site}];
   if (!entry) {
-    auto made = std::make_unique<Site>();
+    auto made = std::make_unique<PlannedCall>();
     DivisiGemm merged = p.g;
     merged.lda = p.a.ld, merged.ldb = p.b.ld, merged.ldc = p.c.ld;
     made->plan = MatmulPlan::create(merged);
     entry = std::move(made);
   }
-  return static_cast<Site &>(*entry).plan.get();
+  return static_cast<PlannedCall &>(*entry).plan.get();
 }
 
 void multiply(DivisiContext *context, const Product &p, const void *site) {

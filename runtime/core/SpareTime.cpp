@@ -1,0 +1,43 @@
+#include "runtime/core/SpareTime.h"
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <fcntl.h>
+#include <sched.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace divisi::runtime;
+
+SpareTime::SpareTime(const std::atomic<bool> &hurry)
+    : hurry(hurry), file(open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {
+  constexpr sched_param none = {};
+  (void)sched_setscheduler(0, SCHED_IDLE, &none); // of this thread
+  last = spent();
+}
+
+SpareTime::~SpareTime() {
+  if (file >= 0)
+    close(file);
+}
+
+SpareTime::Spent SpareTime::spent() const {
+  std::array<char, 96> text = {};
+  Spent now;
+  long long working = 0, waiting = 0;
+  if (file >= 0 && pread(file, text.data(), text.size() - 1, 0) > 0 &&
+      std::sscanf(text.data(), "%lld %lld", &working, &waiting) == 2)
+    now = {working, waiting};
+  return now;
+}
+
+void SpareTime::rest() {
+  constexpr int64_t rests = 39, tolerated = 20000; // for each nanosecond of work; of waiting, without somebody's need
+  Spent now = spent();
+  if (now.waiting - last.waiting > tolerated && !hurry) {
+    std::this_thread::sleep_for(std::chrono::nanoseconds((now.working - last.working) * rests));
+    now.working = spent().working; // it counts as waiting if the processor is not free then
+  }
+  last = now;
+}

@@ -1,0 +1,39 @@
+//===- SpareTime.h - work beside the program's ------------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_CORE_SPARETIME_H
+#define DIVISI_RUNTIME_CORE_SPARETIME_H
+
+#include <atomic>
+#include <cstdint>
+
+namespace divisi::runtime {
+
+/// Lets the calling thread work in the time that other threads leave: it gets the lowest priority, and rests between
+/// the pieces of its work as long as it must share its processor.
+/// The priority alone does not suffice: the scheduler still gives such a thread some milliseconds now and then, and all
+/// threads of a step wait for the one from which they were taken.
+class SpareTime {
+public:
+  /// The thread does not rest while `hurry` is set. Used by one thread only.
+  explicit SpareTime(const std::atomic<bool> &hurry);
+  SpareTime(const SpareTime &) = delete;
+  SpareTime &operator=(const SpareTime &) = delete;
+  ~SpareTime();
+
+  /// Called between pieces of some 100 us. If the thread has waited for a processor since the last call, it sleeps so
+  /// that it uses about 1/40 of one.
+  void rest();
+
+private:
+  struct Spent {
+    int64_t working = 0, waiting = 0; ///< nanoseconds of a processor, and for a processor
+  };
+  Spent spent() const;
+
+  const std::atomic<bool> &hurry;
+  int file; ///< the kernel's account of this thread; negative if there is none: it never rests
+  Spent last;
+};
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_CORE_SPARETIME_H
