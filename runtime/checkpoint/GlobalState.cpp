@@ -17,8 +17,12 @@ Result<const char *> GlobalState::whole(const State &given) {
   if (!owner.isSplit() && (!ranks || owner.stage <= 0))
     return writes() ? arena.at(state) : nullptr;
   auto bytes = static_cast<size_t>(owner.bytes);
+  char turn = 0; // ranks send when they are asked to: what came early would be kept in memory
   if (!writes()) {
-    Status status = isFirstOwner(manifest_, owner, ranks->rank()) ? ranks->send(0, arena.at(state), bytes) : Status();
+    Status status;
+    if (isFirstOwner(manifest_, owner, ranks->rank()))
+      if (status = ranks->receive(0, &turn, 1); status.ok())
+        status = ranks->send(0, arena.at(state), bytes);
     return status.ok() ? Result<const char *>(nullptr) : status;
   }
   tensor.resize(static_cast<size_t>(owner.wholeBytes()));
@@ -28,9 +32,13 @@ Result<const char *> GlobalState::whole(const State &given) {
   for (int rank = 0; rank < size; ++rank) {
     if (!isFirstOwner(manifest_, owner, rank))
       continue;
-    if (rank != 0)
-      if (Status status = ranks->receive(rank, piece.data(), bytes); !status.ok())
+    if (rank != 0) {
+      Status status = ranks->send(rank, &turn, 1);
+      if (status.ok())
+        status = ranks->receive(rank, piece.data(), bytes);
+      if (!status.ok())
         return status;
+    }
     const char *from = rank == 0 ? arena.at(state) : piece.data();
     manifest_.sliceOf(owner, rank).forEachRun([&](int64_t there, int64_t here, int64_t count) {
       std::memcpy(tensor.data() + there * width, from + here * width, static_cast<size_t>(count * width));
