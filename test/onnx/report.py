@@ -82,8 +82,8 @@ def table(cases, errors, version):
     lines = [
         TITLE,
         "",
-        f"Measured with the backend node tests of onnx {version}, compiled for the CPU and run: of the {len(ran)} tests on plain",
-        f"tensors and sequences {passed} pass. {len(cases) - len(ran)} others are left out: optionals, strings, and",
+        f"The backend node tests of onnx {version} were compiled for the CPU and run. Of the {len(ran)} tests on plain",
+        f"tensors and sequences {passed} pass, expanded tests included. {len(cases) - len(ran)} others are left out: optionals, strings, and",
         "element types that NumPy lacks. In an expanded test the operator is replaced by its function body. The table is made by",
         "`test/onnx/node_tests.py --divisi PATH --table docs/onnx.md`.",
         "",
@@ -103,7 +103,7 @@ def table(cases, errors, version):
             continue
         versions = ", ".join(map(str, sorted({c.opset for c in group if c.name in errors and not c.expanded})))
         lines.append(f"| {operator} | {versions} | {score[False]} | {score[True]} |")
-    lines += ["", "## Not supported", "No test of these passes: " + (", ".join(other) or "none") + "."]
+    lines += ["", "## Not supported", "All tests of these fail without a reason in the next table, or are left out: " + (", ".join(other) or "none") + "."]
     if reasons:
         lines += ["", "## Tests that do not pass", "| tests | reason |", "|---|---|"]
         lines += ["| `{}` | {} |".format(pattern.pattern.replace("|", "\\|"), text) for pattern, text in reasons]

@@ -14,6 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       std::abort(); // an error is one line
     return 0;
   }
+  (void)calibrations->machines.count(compiler::nameOfThisMachine());
   std::string out = fuzz::temporary() + "/calibration.json";
   if (calibrations->write(out))
     std::abort();

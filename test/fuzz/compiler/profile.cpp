@@ -18,7 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!database)
     check(database.takeError());
   else
-    (void)database->microseconds({1, 1}, compiler::feedKey(64));
+    for (compiler::RunSetting setting : database->settings())
+      (void)database->microseconds(setting, compiler::feedKey(64));
   compiler::ProfileDatabase fresh;
   check(fresh.fold(file));
   check(fresh.fold(file));
