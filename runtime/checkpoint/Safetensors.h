@@ -52,7 +52,7 @@ using TensorContents = std::function<Result<const char *>(size_t index)>;
 
 /// Writes a file atomically; its tensors are aligned to their elements. `contents` (else the tensors' own data is used)
 /// is called for each tensor once, in `writingOrder`, even if writing fails; its own failure ends the writing. `written`
-/// (optional) gets all bytes of the file, in pieces of at most 128 KiB, after each was written.
+/// (optional) gets all bytes of the file, at most 128 KiB at a time, after they were written.
 Status writeSafetensors(const std::string &path, const std::vector<NamedTensor> &tensors,
                         const std::map<std::string, std::string> &metadata = {}, const TensorContents &contents = {},
                         const std::function<void(const char *data, size_t bytes)> &written = {});

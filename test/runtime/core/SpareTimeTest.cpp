@@ -20,7 +20,7 @@ int64_t workedMicroseconds() {
   return int64_t(spent.tv_sec) * 1000000 + spent.tv_nsec / 1000;
 }
 
-/// How often a thread sleeps that works in pieces of 200 us on the same processor as another one.
+/// How often a thread sleeps that may rest after each 200 us of work, on the same processor as another one.
 long sleepsBesideAnother(bool hurried) {
   std::atomic<bool> hurry = hurried, over = false;
   long sleeps = 0;
