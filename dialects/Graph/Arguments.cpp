@@ -124,9 +124,14 @@ LogicalResult graph::checkArguments(func::FuncOp function) {
     if (!name.empty() && !seen.insert(name).second)
       return function.emitError("two arguments have the name '") << name << "'";
   }
-  for (unsigned i = 0; i < function.getNumResults(); ++i)
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
     if (failed(check(function, function.getResultAttrDict(i), "result", i)))
       return failure();
+    auto type = dyn_cast<RankedTensorType>(function.getResultTypes()[i]);
+    if (function.getResultAttr(i, names::loss) && !(type && type.getRank() == 0 && isa<FloatType>(type.getElementType())))
+      return function.emitError("result #") << i << ": '" << names::loss << "' must be a scalar of floating point, got "
+                                            << function.getResultTypes()[i];
+  }
   if (Attribute count = function->getAttr(names::microbatches); count && !isCount(count))
     return function.emitError("'") << names::microbatches << "' must be a number, got " << count;
   return success();

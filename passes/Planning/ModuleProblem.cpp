@@ -114,7 +114,8 @@ private:
       StringRef role = kind.getValue();
       t.name = name.str();
       t.role = role == "parameter" ? Role::parameter : role == "moment" ? Role::moment : Role::other;
-      t.weight = t.role == Role::parameter;
+      // @evaluate may read a parameter's moving average in its place.
+      t.weight = t.role == Role::parameter || (t.role == Role::moment && function.getName() == "evaluate");
       if (auto [it, fresh] = states.try_emplace(t.name, number); !fresh)
         problem.same.push_back({it->second, number});
     } else if (auto name = function.getArgAttrOfType<StringAttr>(i, graph::names::input)) {
@@ -127,6 +128,8 @@ private:
         batch = t.shape[dim];
       if (t.shape.size() > dim && t.shape[dim] == batch)
         problem.batchDims.push_back({number, (int)dim});
+    } else {
+      t.weight = graph::isScalar(argument, "averaged"); // which of them it reads
     }
     return success();
   }

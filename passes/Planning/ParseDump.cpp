@@ -23,12 +23,21 @@ using namespace divisi;
 /// More than any dump has, and far less than overflows the stack.
 static constexpr int mostNesting = 500;
 
-/// Checks what passes and verifiers rely on: all shapes are static, and symbols have names (MLIR reads `@""`, and prints what it does not read).
-static LogicalResult checkShapesAndNames(ModuleOp module) {
-  auto isStatic = [](Value value) {
-    auto type = dyn_cast<ShapedType>(value.getType());
-    return !type || type.hasStaticShape();
-  };
+/// What is wrong with a value's type; "" for types with which programs compute.
+static llvm::StringRef problemOf(Type type) {
+  if (auto shaped = dyn_cast<ShapedType>(type); shaped && !shaped.hasStaticShape())
+    return "unknown size";
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  Type element = tensor ? tensor.getElementType() : Type();
+  auto integer = dyn_cast_or_null<IntegerType>(element);
+  const bool isKnown = !tensor || isa<Float16Type, BFloat16Type, Float32Type, Float64Type>(element) ||
+                       (integer && !integer.isSigned() && llvm::is_contained({1, 8, 16, 32, 64}, integer.getWidth()));
+  return isKnown ? "" : "elements that programs do not have";
+}
+
+/// Checks what passes and verifiers rely on: all shapes are static, elements are of the types that programs have, and symbols have names (MLIR reads
+/// `@""`, and prints what it does not read).
+static LogicalResult checkTypesAndNames(ModuleOp module) {
   auto checked = module.walk([&](Operation *op) {
     auto name = op->getAttrOfType<StringAttr>(SymbolTable::getSymbolAttrName());
     auto hasName = [](SymbolRefAttr symbol) {
@@ -40,11 +49,11 @@ static LogicalResult checkShapesAndNames(ModuleOp module) {
     for (Region &region : op->getRegions())
       for (Block &block : region)
         for (Value argument : block.getArguments())
-          if (!isStatic(argument))
-            return op->emitError("has an argument of unknown size: ") << argument.getType(), WalkResult::interrupt();
+          if (llvm::StringRef problem = problemOf(argument.getType()); !problem.empty())
+            return op->emitError("has an argument of ") << problem << ": " << argument.getType(), WalkResult::interrupt();
     for (Value result : op->getResults())
-      if (!isStatic(result))
-        return op->emitError("has a result of unknown size: ") << result.getType(), WalkResult::interrupt();
+      if (llvm::StringRef problem = problemOf(result.getType()); !problem.empty())
+        return op->emitError("has a result of ") << problem << ": " << result.getType(), WalkResult::interrupt();
     return WalkResult::advance();
   });
   return success(!checked.wasInterrupted());
@@ -82,7 +91,7 @@ OwningOpRef<ModuleOp> divisi::parseDump(const std::string &file, MLIRContext *co
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
   auto module = parseSourceFile<ModuleOp>(sources, ParserConfig(context, /*verifyAfterParse=*/false));
-  if (!module || failed(checkShapesAndNames(*module)) || failed(verify(*module)) || failed(checkArguments(*module)))
+  if (!module || failed(checkTypesAndNames(*module)) || failed(verify(*module)) || failed(checkArguments(*module)))
     return nullptr;
   divisi::graph::adoptNodes(*module);
   divisi::graph::nameNodes(*module);

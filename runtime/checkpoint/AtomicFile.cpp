@@ -67,7 +67,7 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::fail(const char *what) {
   if (status.ok())
-    status = failure("cannot ", what, " '", path, "': ", systemError());
+    status = Status::refused(concat("cannot ", what, " '", path, "': ", systemError()));
 }
 
 void AtomicFile::write(const void *data, size_t bytes) {

@@ -25,11 +25,13 @@ std::optional<int64_t> stepOf(const std::string &name) {
   return std::stoll(name.substr(5));
 }
 
-/// The reason why a checkpoint cannot be used: damaged checkpoints are skipped, one of another program is an error.
+/// The reason why a checkpoint cannot be used: damaged checkpoints are skipped; one of another program is an error, and
+/// one that the system does not let this program read.
 struct Problem {
   Status status;
   enum Kind { None, Damaged, Foreign } kind = None;
 };
+Problem::Kind kindFor(const Status &ofReading) { return ofReading.isRefused() ? Problem::Foreign : Problem::Damaged; }
 
 /// Reads the manifest and this rank's shards of the state.
 Problem read(const std::string &parent, const std::string &name, const Manifest &program, const Arena &arena,
@@ -38,7 +40,7 @@ Problem read(const std::string &parent, const std::string &name, const Manifest 
   CheckpointManifest::Fault fault;
   Result<CheckpointManifest> manifest = CheckpointManifest::read(folder + "/manifest.json", fault);
   if (!manifest.ok())
-    return {manifest.status(), fault == CheckpointManifest::Fault::Damaged ? Problem::Damaged : Problem::Foreign};
+    return {manifest.status(), fault == CheckpointManifest::Fault::Damaged ? kindFor(manifest.status()) : Problem::Foreign};
   if (manifest->point.step != stepOf(name))
     return {failure(what, " has the manifest of step ", manifest->point.step), Problem::Damaged};
   if (manifest->batchSize != program.batch)
@@ -47,7 +49,7 @@ Problem read(const std::string &parent, const std::string &name, const Manifest 
   if (Status status = manifest->fits(program, what, anyway); !status.ok())
     return {status, Problem::Foreign};
   if (Status status = readCheckpoint(folder, *manifest, program, arena); !status.ok())
-    return {status, Problem::Damaged};
+    return {status, kindFor(status)};
   point = std::move(manifest->point);
   return {};
 }

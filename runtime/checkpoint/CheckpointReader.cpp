@@ -55,7 +55,7 @@ Result<CheckpointReader> CheckpointReader::open(const std::string &folder, const
     std::error_code error;
     auto bytes = std::filesystem::file_size(path, error);
     if (error)
-      return failure("cannot read '", path, "': ", error.message());
+      return cannotRead(error.value(), concat("cannot read '", path, "': ", error.message()));
     if (bytes != static_cast<uint64_t>(listed.bytes))
       return damaged(path);
     reader.files.push_back({path, &listed, nullptr});
@@ -165,7 +165,7 @@ Status divisi::runtime::exportCheckpoint(const std::string &folder, const std::s
       tensors.push_back({tensor.name, tensor.dtype, std::move(shape), nullptr, static_cast<size_t>(bytes)});
     }
   if (averaged && !found)
-    return failure("'", folder, "' has no moving average of the weights: its program was compiled without --ema");
+    return Status::usage(concat("--ema: '", folder, "' has no moving average of the weights: its program was compiled without --ema"));
   std::vector<char> whole;
   return writeSafetensors(path, tensors, {{"format", "pt"}, {"producer", "divisi"}},
                           [&](size_t i) -> Result<const char *> {

@@ -6,6 +6,7 @@
 #include "runtime/core/Hash.h"
 #include "runtime/core/Json.h"
 #include "runtime/core/Launch.h"
+#include "runtime/core/SpareTime.h"
 
 #include <algorithm>
 #include <atomic>
@@ -27,7 +28,39 @@ Result<CheckpointFile> hear(const std::string &text) {
   CheckpointFile file{reader.text("name"), reader.integer("bytes"), reader.text("hashes")};
   return reader.status().ok() ? Result<CheckpointFile>(std::move(file)) : reader.status();
 }
+
+Status guarded(const std::function<Status()> &job) {
+  try {
+    return job();
+  } catch (const std::exception &e) {
+    return failure("cannot write a checkpoint: ", e.what());
+  }
+}
 } // namespace
+
+struct CheckpointSaver::ShardFile {
+  ShardFile(std::string name, const std::string &path, std::vector<NamedTensor> tensors)
+      : name(std::move(name)), writer(path, std::move(tensors)) {}
+  /// Writes at most 128 KiB; false: nothing is left.
+  bool writeMore() {
+    std::string_view bytes = writer.next();
+    hasher.add(bytes.data(), bytes.size());
+    return !bytes.empty();
+  }
+  Status commit(CheckpointFile &to) {
+    const int64_t bytes = hasher.bytes();
+    to = {name, bytes, std::move(hasher).text()};
+    return writer.commit();
+  }
+
+  std::string name;
+  SafetensorsWriter writer;
+  ChunkHasher hasher;
+};
+
+CheckpointSaver::CheckpointSaver(const CheckpointFolder &folder, const Manifest &manifest, const Arena &arena,
+                                 Communicator *ranks)
+    : folder(folder), manifest(manifest), arena(arena), ranks(ranks) {}
 
 CheckpointSaver::~CheckpointSaver() {
   if (isActive() && !ranks)
@@ -55,35 +88,44 @@ Status CheckpointSaver::begin(const TrainingPoint &now, bool waits) {
   phase = Phase::Writing;
   copyState();
   awaited = waits;
-  work([this, waits] {
-    std::optional<SpareTime> spare; // training has priority
-    if (!waits)
-      spare.emplace(awaited);
-    return writeShards(manifest.processRank, file, spare ? &*spare : nullptr);
-  });
+  file = {};
+  shards = shardsOfRank(manifest.processRank);
+  work([this, waits] { return waits ? write() : writeInSpareTime(); });
   return {};
 }
 
-Status CheckpointSaver::writeShards(int64_t rank, CheckpointFile &to, SpareTime *spare) const {
+Status CheckpointSaver::write() {
+  if (!shards)
+    return {};
+  while (shards->writeMore())
+    ;
+  Status status = shards->commit(file);
+  shards.reset();
+  return status;
+}
+
+Status CheckpointSaver::writeInSpareTime() {
+  SpareTime spare(awaited);
+  while (shards && shards->writeMore()) {
+    if (awaited)
+      return {};
+    spare.rest();
+  }
+  return write();
+}
+
+std::unique_ptr<CheckpointSaver::ShardFile> CheckpointSaver::shardsOfRank(int64_t rank) const {
   std::vector<NamedTensor> named;
   for (const Shard &shard : shardsOf(manifest, rank)) {
     auto c =
         std::find_if(tensors.begin(), tensors.end(), [&](const Copied &one) { return one.name == shard.state->name; });
     named.push_back({c->name, c->dtype, c->shape, copy.data() + c->offset, c->bytes});
   }
-  to = {};
   if (named.empty())
-    return {};
+    return nullptr;
   std::string name = ranks ? concat("state-", rank, ".safetensors") : "state.safetensors";
-  ChunkHasher hasher;
-  Status status = writeSafetensors(temporary + "/" + name, named, {}, {}, [&](const char *data, size_t bytes) {
-    hasher.add(data, bytes);
-    if (spare)
-      spare->rest();
-  });
-  int64_t bytes = hasher.bytes();
-  to = {name, bytes, std::move(hasher).text()};
-  return status;
+  std::string path = temporary + "/" + name;
+  return std::make_unique<ShardFile>(std::move(name), path, std::move(named));
 }
 
 void CheckpointSaver::copyState() {
@@ -119,17 +161,15 @@ void CheckpointSaver::work(const std::function<Status()> &job) {
   thread = std::thread([this, job] {
     // Signals are handled by the main thread; they must not interrupt a sync.
     blockSignals();
-    try {
-      written = job();
-    } catch (const std::exception &e) {
-      written = failure("cannot write a checkpoint: ", e.what());
-    }
+    written = guarded(job);
     done.store(true, std::memory_order_release);
   });
 }
 
 Status CheckpointSaver::advance() {
   thread.join();
+  if (shards) // somebody waits: the thread may not get to run on a machine that other programs keep busy
+    written = guarded([this] { return write(); });
   if (Status status = agree(written); !status.ok() || phase == Phase::Publishing)
     return end(status);
   phase = Phase::Publishing;
@@ -142,8 +182,11 @@ Status CheckpointSaver::advance() {
     std::vector<CheckpointFile> files;
     for (const std::string &text : all) {
       if (text.empty()) { // of a rank that was lost: another one in its place begins with this rank's state
-        const auto rank = static_cast<int64_t>(files.size());
-        if (Status status = writeShards(rank, files.emplace_back()); !status.ok())
+        std::unique_ptr<ShardFile> lost = shardsOfRank(static_cast<int64_t>(files.size()));
+        files.emplace_back();
+        while (lost && lost->writeMore())
+          ;
+        if (Status status = lost ? lost->commit(files.back()) : Status(); !status.ok())
           return status;
         continue;
       }

@@ -4,7 +4,6 @@
 
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/core/Arena.h"
-#include "runtime/core/SpareTime.h"
 
 #include <atomic>
 #include <thread>
@@ -19,15 +18,15 @@ class CheckpointSaver {
 public:
   /// `ranks` is null for one device. All arguments must outlive the saver.
   CheckpointSaver(const CheckpointFolder &folder, const Manifest &manifest, const Arena &arena,
-                  Communicator *ranks = nullptr)
-      : folder(folder), manifest(manifest), arena(arena), ranks(ranks) {}
+                  Communicator *ranks = nullptr);
   /// An unfinished checkpoint is completed if there is one device, and discarded otherwise.
   ~CheckpointSaver();
   CheckpointSaver(const CheckpointSaver &) = delete;
   CheckpointSaver &operator=(const CheckpointSaver &) = delete;
 
   /// Copies the state and begins to write the copy; the arena may then change. No other checkpoint may be in progress.
-  /// The thread works in spare time unless the caller `waits`: other programs of the machine could then delay it.
+  /// The thread works in spare time until somebody waits for it, from the beginning if this caller `waits`: other
+  /// programs of the machine could delay it then.
   Status begin(const TrainingPoint &point, bool waits = false);
   /// Whether a checkpoint is in progress: the same on all ranks.
   bool isActive() const { return phase != Phase::Idle; }
@@ -53,8 +52,13 @@ private:
   bool isFirst() const;
   Status agree(const Status &mine) const;
   void copyState();
-  /// Writes the shards of a rank from this rank's copy; it rests in `spare` between pieces.
-  Status writeShards(int64_t rank, CheckpointFile &to, SpareTime *spare = nullptr) const;
+  /// The file of a rank's shards, which this rank's copy has; null: it has none.
+  struct ShardFile;
+  std::unique_ptr<ShardFile> shardsOfRank(int64_t rank) const;
+  /// Writes this rank's file, or what is left of it.
+  Status write();
+  /// The same in spare time. The file is left incomplete when somebody waits.
+  Status writeInSpareTime();
   void work(const std::function<Status()> &job);
   Status end(const Status &status);
 
@@ -67,8 +71,9 @@ private:
   std::string temporary; ///< the hidden folder
   std::vector<char> copy;
   std::vector<Copied> tensors;
-  CheckpointFile file; ///< the file that this rank has written; owned by the thread until it is done
-  Status written;      ///< likewise
+  std::unique_ptr<ShardFile> shards; ///< this rank's file as long as it is incomplete; owned by the thread until it is done
+  CheckpointFile file;               ///< the file when it is complete; likewise
+  Status written;                    ///< likewise
   std::atomic<bool> done = true;
   std::atomic<bool> awaited = false; ///< somebody waits for the end
   std::thread thread;

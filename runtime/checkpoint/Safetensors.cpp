@@ -1,6 +1,5 @@
 #include "runtime/checkpoint/Safetensors.h"
 #include "divisi/file_kind.h"
-#include "runtime/checkpoint/AtomicFile.h"
 #include "runtime/core/Json.h"
 
 #include <algorithm>
@@ -97,42 +96,47 @@ std::vector<size_t> divisi::runtime::writingOrder(const std::vector<NamedTensor>
   return order;
 }
 
-Status divisi::runtime::writeSafetensors(const std::string &path, const std::vector<NamedTensor> &tensors,
-                                         const std::map<std::string, std::string> &metadata,
-                                         const TensorContents &contents,
-                                         const std::function<void(const char *, size_t)> &written) {
-  std::vector<size_t> order = writingOrder(tensors);
-  OrderedJson header = OrderedJson::object();
+SafetensorsWriter::SafetensorsWriter(const std::string &path, std::vector<NamedTensor> given,
+                                     const std::map<std::string, std::string> &metadata, TensorContents contents)
+    : tensors(std::move(given)), order(writingOrder(tensors)), contents(std::move(contents)), file(path) {
+  OrderedJson table = OrderedJson::object();
   if (!metadata.empty())
-    header["__metadata__"] = metadata;
+    table["__metadata__"] = metadata;
   uint64_t end = 0;
   for (size_t i : order) {
-    const NamedTensor &tensor = tensors[i];
-    header[tensor.name] = {
-        {"dtype", nameOf(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {end, end + tensor.bytes}}};
-    end += tensor.bytes;
+    const NamedTensor &one = tensors[i];
+    table[one.name] = {{"dtype", nameOf(one.dtype)}, {"shape", one.shape}, {"data_offsets", {end, end + one.bytes}}};
+    end += one.bytes;
   }
-  std::string text = dumpJson(header);
+  std::string text = dumpJson(table);
   text.resize((8 + text.size() + 63) / 64 * 64 - 8, ' ');
   uint64_t length = text.size();
-  AtomicFile file(path);
-  auto put = [&](const char *data, size_t bytes) {
-    constexpr size_t most = size_t(128) << 10;
-    for (size_t done = 0; done < bytes;) {
-      size_t piece = std::min(bytes - done, most);
-      file.write(data + done, piece);
-      if (written)
-        written(data + done, piece);
-      done += piece;
-    }
-  };
-  put(reinterpret_cast<const char *>(&length), sizeof(length));
-  put(text.data(), text.size());
-  for (size_t i : order) {
+  header = std::string(reinterpret_cast<const char *>(&length), sizeof(length)) + text;
+  left = header;
+}
+
+std::string_view SafetensorsWriter::next() {
+  constexpr size_t most = size_t(128) << 10;
+  while (left.empty() && tensor < order.size() && failed.ok()) {
+    const size_t i = order[tensor++];
     Result<const char *> data = contents ? contents(i) : Result<const char *>(tensors[i].data);
-    if (!data.ok())
-      return data.status();
-    put(*data, tensors[i].bytes);
+    failed = data.status();
+    if (data.ok())
+      left = {*data, tensors[i].bytes};
   }
-  return file.commit();
+  std::string_view now = left.substr(0, most);
+  file.write(now);
+  left.remove_prefix(now.size());
+  return now;
+}
+
+Status SafetensorsWriter::commit() { return failed.ok() ? file.commit() : failed; }
+
+Status divisi::runtime::writeSafetensors(const std::string &path, const std::vector<NamedTensor> &tensors,
+                                         const std::map<std::string, std::string> &metadata,
+                                         const TensorContents &contents) {
+  SafetensorsWriter writer(path, tensors, metadata, contents);
+  while (!writer.next().empty())
+    ;
+  return writer.commit();
 }

@@ -2,6 +2,7 @@
 #ifndef DIVISI_RUNTIME_CHECKPOINT_SAFETENSORS_H
 #define DIVISI_RUNTIME_CHECKPOINT_SAFETENSORS_H
 
+#include "runtime/checkpoint/AtomicFile.h"
 #include "runtime/core/DataType.h"
 #include "runtime/core/MappedFile.h"
 
@@ -50,15 +51,35 @@ struct NamedTensor {
 /// The contents of tensor `index`; they must stay valid until the next call.
 using TensorContents = std::function<Result<const char *>(size_t index)>;
 
-/// Writes a file atomically; its tensors are aligned to their elements. `contents` (else the tensors' own data is used)
-/// is called for each tensor once, in `writingOrder`, even if writing fails; its own failure ends the writing. `written`
-/// (optional) gets all bytes of the file, at most 128 KiB at a time, after they were written.
-Status writeSafetensors(const std::string &path, const std::vector<NamedTensor> &tensors,
-                        const std::map<std::string, std::string> &metadata = {}, const TensorContents &contents = {},
-                        const std::function<void(const char *data, size_t bytes)> &written = {});
-
 /// The order of these tensors in a file.
 std::vector<size_t> writingOrder(const std::vector<NamedTensor> &tensors);
+
+/// Writes a file atomically, in steps; its tensors are aligned to their elements. `contents` (else the tensors' own
+/// data is used) is called for each tensor once, in `writingOrder`, even if writing fails; its own failure ends the
+/// writing.
+class SafetensorsWriter {
+public:
+  SafetensorsWriter(const std::string &path, std::vector<NamedTensor> tensors,
+                    const std::map<std::string, std::string> &metadata = {}, TensorContents contents = {});
+  /// Writes the next bytes, at most 128 KiB. Empty: none are left, or there are no contents.
+  std::string_view next();
+  /// Ends the file. Returns the first failure, and then leaves no file.
+  Status commit();
+
+private:
+  std::vector<NamedTensor> tensors;
+  std::vector<size_t> order; ///< of tensors
+  TensorContents contents;
+  AtomicFile file;
+  std::string header;
+  std::string_view left; ///< of the header, or of the tensor before `tensor`
+  size_t tensor = 0;     ///< in `order`: the next one
+  Status failed;         ///< of contents
+};
+
+/// Writes a whole file.
+Status writeSafetensors(const std::string &path, const std::vector<NamedTensor> &tensors,
+                        const std::map<std::string, std::string> &metadata = {}, const TensorContents &contents = {});
 
 } // namespace divisi::runtime
 

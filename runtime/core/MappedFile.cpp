@@ -11,19 +11,19 @@ using namespace divisi::runtime;
 Result<MappedFile> MappedFile::open(const std::string &path) {
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
-    return failure("cannot open '", path, "': ", systemError());
+    return cannotRead(errno, concat("cannot open '", path, "': ", systemError()));
   MappedFile file;
   file.path_ = path;
   Status status;
   struct stat info = {};
   if (fstat(fd, &info) != 0)
-    status = failure("cannot read '", path, "': ", systemError());
+    status = cannotRead(errno, concat("cannot read '", path, "': ", systemError()));
   else if (!S_ISREG(info.st_mode))
     status = failure("'", path, "' is not a regular file");
   else if (info.st_size > 0) {
     void *data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED) {
-      status = failure("cannot map '", path, "': ", systemError());
+      status = cannotRead(errno, concat("cannot map '", path, "': ", systemError()));
     } else {
       file.data_ = static_cast<const char *>(data);
       file.size_ = static_cast<size_t>(info.st_size);

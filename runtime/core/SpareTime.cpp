@@ -1,10 +1,11 @@
 #include "runtime/core/SpareTime.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <fcntl.h>
-#include <sched.h>
+#include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
 
@@ -12,8 +13,7 @@ using namespace divisi::runtime;
 
 SpareTime::SpareTime(const std::atomic<bool> &hurry)
     : hurry(hurry), file(open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {
-  constexpr sched_param none = {};
-  (void)sched_setscheduler(0, SCHED_IDLE, &none); // of this thread
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
   last = spent();
 }
 
@@ -36,7 +36,10 @@ void SpareTime::rest() {
   constexpr int64_t rests = 39, tolerated = 20000; // for each nanosecond of work; of waiting, without somebody's need
   Spent now = spent();
   if (now.waiting - last.waiting > tolerated && !hurry) {
-    std::this_thread::sleep_for(std::chrono::nanoseconds((now.working - last.working) * rests));
+    using namespace std::chrono;
+    const auto until = steady_clock::now() + nanoseconds((now.working - last.working) * rests);
+    while (!hurry && steady_clock::now() < until)
+      std::this_thread::sleep_for(std::min<nanoseconds>(until - steady_clock::now(), milliseconds(5)));
     now.working = spent().working; // it counts as waiting if the processor is not free then
   }
   last = now;

@@ -4,6 +4,11 @@
 #include <cerrno>
 #include <system_error>
 
+Status divisi::runtime::cannotRead(int error, std::string message) {
+  const bool isMissing = error == ENOENT || error == ENOTDIR || error == EISDIR || error == ELOOP;
+  return isMissing ? Status::failure(std::move(message)) : Status::refused(std::move(message));
+}
+
 std::string divisi::runtime::systemError() { return std::error_code(errno, std::generic_category()).message(); }
 
 std::string divisi::runtime::printable(std::string_view text) {

@@ -18,17 +18,20 @@ public:
     Ok,
     Failure, ///< the request could not be carried out: exit code 1
     Silence, ///< the same, because another rank has not come, or not answered, in time
+    Refused, ///< the same, because the system refuses to open, read or write a file, whatever it contains
     Usage,   ///< the request is invalid: exit code 2
   };
 
   Status() = default;
   static Status failure(std::string message) { return {Kind::Failure, std::move(message)}; }
   static Status silence(std::string message) { return {Kind::Silence, std::move(message)}; }
+  static Status refused(std::string message) { return {Kind::Refused, std::move(message)}; }
   static Status usage(std::string message) { return {Kind::Usage, std::move(message)}; }
 
   bool ok() const { return kind_ == Kind::Ok; }
   Kind kind() const { return kind_; }
   bool isSilence() const { return kind_ == Kind::Silence; }
+  bool isRefused() const { return kind_ == Kind::Refused; }
   const std::string &message() const { return message_; }
   int exitCode() const { return ok() ? 0 : kind_ == Kind::Usage ? 2 : 1; }
 
@@ -66,6 +69,9 @@ template <typename... Args> std::string concat(const Args &...args) {
 
 /// A failure whose message is the concatenation of `args`.
 template <typename... Args> Status failure(const Args &...args) { return Status::failure(concat(args...)); }
+
+/// The status of a call that failed to open or read a file: refused, unless there is no file of this name.
+Status cannotRead(int error, std::string message);
 
 /// The text of `errno`, such as "No space left on device".
 std::string systemError();

@@ -299,7 +299,9 @@ Status Trainer::report() {
     if (sound.ok() && !finder)
       sound = checkLoss(line);
     if (!sound.ok()) {
-      common = true; // results are the same on all ranks
+      common = true;                      // results are the same on all ranks
+      if (saver && !saver->finish().ok()) // what is being written is a step that was sound
+        common = ranks && !transport->failed();
       return sound;
     }
     std::optional<double> accuracy = line.measures.accuracy ? line.measures.accuracy : last.accuracy;

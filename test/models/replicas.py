@@ -391,7 +391,7 @@ REFUSALS = {  # flags: part of the one line
     "--mesh data=2 --topology ring": "is for --sync gossip",
     "--mesh data=2 --servers colocated": "is for --sync server",
     "--mesh data=2 --zero 1 --sync server": "leave out --zero",
-    "--devices 2 --strategy auto --sync server": "needs --strategy data or --mesh",
+    "--devices 2 --strategy auto --sync server": "needs --strategy data, or --mesh without a search",
     "--mesh data=2 --zero 3 --sync gossip": "leave out --zero",
     "--mesh data=2 --sync local --average-every 2 --precision fp16": "take --precision bf16",
     "--mesh stage=2,data=2 --schedule pipedream --sync local --average-every 2": "take another schedule",

@@ -40,6 +40,8 @@ Result<std::string> exportNewest(const ExportFlags &flags) {
     last = runtime::exportCheckpoint(flags.folder + "/" + name, flags.output, flags.all, flags.ema);
     if (last.ok())
       return name;
+    if (last.isRefused() || last.kind() == Status::Kind::Usage) // not a fault of this checkpoint
+      return last;
     if (&name != &names->back())
       llvm::errs() << "warning: passing over " << name << ": " << last.message() << "\n";
   }

@@ -19,16 +19,17 @@ std::string DeviceFlags::chooseSearch() {
     return "";
   if (sync.given())
     return sync.text() +
-           " needs --strategy data or --mesh: a search plans for all-reduce, and does not choose other numbers";
+           " needs --strategy data, or --mesh without a search (--cluster, --strategy auto): a search plans for all-reduce, and does not "
+           "choose other numbers";
   if (!strategy.empty() && strategy != "auto" && !onlyPipelines)
     return "--cluster is for --strategy auto, hybrid or pipeline, which ask what plans cost on it";
   if (onlyPipelines && (!plan.mesh.empty() || !plan.pins.empty()))
     return "--strategy " + strategy +
            " searches for a mesh: leave out --mesh and --pin, or write --mesh stage=N,... alone";
   if (plan.zero)
-    return "--zero is for --strategy data or --mesh: a search chooses it by itself";
+    return "--zero is for --strategy data, or for --mesh without a search (--cluster, --strategy auto), which chooses it by itself";
   if (batchNormStats == "local")
-    return "--batch-norm-stats=local needs --strategy data or --mesh: a search does not choose other numbers";
+    return "--batch-norm-stats=local needs --strategy data, or --mesh without a search (--cluster, --strategy auto), which does not choose other numbers";
   std::optional<dist::Mesh> mesh;
   if (!plan.mesh.empty()) {
     auto parsed = planning::parseMesh(plan.mesh);

@@ -10,6 +10,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <csignal>
 #include <iostream>
 
 /// What jemalloc reads, if it is linked (tools/CMakeLists.txt): freed memory stays with the process, which plans for seconds.
@@ -44,6 +45,7 @@ static std::map<std::string, std::string> flagsElsewhere(const CLI::App &app) {
 int main(int argc, char **argv) {
   using namespace divisi::tools;
   divisi::runtime::occupyStandardStreams();
+  std::signal(SIGXFSZ, SIG_IGN); // a limit on the size of files is an error of the write
   CLI::App app{"Divisi: trains ONNX models as native programs.\n", "divisi"};
   app.require_subcommand(1);
   app.set_version_flag("--version", describeVersion, "print the version and the libraries that this was built with");

@@ -331,7 +331,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
     for (int zero : {0, 1, 3}) // (2 is the same plan as 1)
       if (zero == 0 || mesh.find("data"))
         follow(mesh, zero);
-    if (mesh.axes.size() != 1)
+    if (mesh.axes.size() != 1 || !options.operators)
       continue;
     const Mesh operators = meshOf("model", mesh.devices());
     if (mesh.axes[0].name != "model")

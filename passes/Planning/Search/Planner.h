@@ -69,7 +69,7 @@ struct PlanLimit {
 struct PlannerOptions {
   std::vector<dist::Mesh> meshes; // to search
   bool alone = true;              // consider one device, too
-  bool operators = true;          // where no mesh is searched, or sizes want padding: the strategy "operator" on all devices, too
+  bool operators = true;          // the strategy "operator" on all devices, too
   /// The meshes were enumerated: look at three axes and fewer devices, too, and, in large programs, not at strategies that shard nothing.
   bool wider = false;
   bool searches = true;           // else only strategies, and searches of meshes where these want padding

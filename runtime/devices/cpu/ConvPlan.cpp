@@ -83,8 +83,8 @@ Choice choose(ConvKind kind, const Description &d, bool free, const dnnl::engine
             data.scratchpad_desc(),
             data.impl_info_str()};
   }
-  convolution_backward_weights::primitive_desc weights({algorithm, x, w, y, d.stride, d.dilation, d.low, d.high}, attr,
-                                                       engine, forward);
+  const convolution_backward_weights::desc wanted(algorithm, x, w, y, d.stride, d.dilation, d.low, d.high);
+  convolution_backward_weights::primitive_desc weights(wanted, attr, engine, forward); // reads `wanted` in next_impl()
   // Kernels for 1x1 filters with strides write beyond their scratchpad if channels-last inputs have fewer channels than
   // a vector has elements (oneDNN's issue 6035).
   while (!free && isStrided1x1(d) && d.channelsOfGroup() < mostElementsOfVector &&

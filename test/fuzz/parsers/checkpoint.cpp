@@ -55,7 +55,10 @@ struct Folder {
         tensors.push_back({shard.state->name, shard.state->dtype, shard.shape(), arena.at(*shard.state), static_cast<size_t>(shard.state->bytes)});
       std::string name = concat("state-", rank, ".safetensors");
       ChunkHasher hasher;
-      if (!writeSafetensors(step + "/" + name, tensors, {}, {}, [&](const char *data, size_t count) { hasher.add(data, count); }).ok())
+      SafetensorsWriter writer(step + "/" + name, tensors);
+      for (std::string_view next; !(next = writer.next()).empty();)
+        hasher.add(next.data(), next.size());
+      if (!writer.commit().ok())
         std::abort();
       int64_t bytes = hasher.bytes();
       files.push_back({name, bytes, std::move(hasher).text()});

@@ -13,7 +13,7 @@ using namespace divisi::test;
 namespace {
 using Fault = FaultyFiles::Fault;
 
-class FaultTest : public RunFixture, public testing::WithParamInterface<Fault>, protected SavedState {
+class SavedCheckpoints : public RunFixture, protected SavedState {
 protected:
   Status save(int64_t step) {
     fill(static_cast<unsigned>(step));
@@ -21,6 +21,31 @@ protected:
   }
   std::vector<std::string> names() { return namesIn(folder / "ck"); }
 };
+class FaultTest : public SavedCheckpoints, public testing::WithParamInterface<Fault> {};
+
+/// Older checkpoints replace damaged ones, but not those that the system does not let a program read.
+TEST_F(SavedCheckpoints, WhatCannotBeReadIsNotPassedOver) {
+  ASSERT_TRUE(succeeded(save(9)));
+  ASSERT_TRUE(succeeded(save(10)));
+  int64_t failures = 0;
+  bool reached = true;
+  for (int64_t at = 0; reached; ++at) {
+    std::string name, where;
+    std::vector<std::string> warnings;
+    auto warn = [&](const std::string &line) { warnings.push_back(line); };
+    {
+      FaultyFiles faulty(Fault::Error, at);
+      Result<CheckpointFolder> checkpoints = CheckpointFolder::open(folder / "ck");
+      auto point = checkpoints.ok() ? checkpoints->restore(manifest, arena, name, warn) : checkpoints.status();
+      reached = faulty.hit();
+      where = concat("call ", at, " (", faulty.name(), ")");
+      failures += !point.ok();
+      EXPECT_EQ(name, point.ok() ? "step-10" : "") << where;
+    }
+    EXPECT_EQ(warnings, std::vector<std::string>()) << where;
+  }
+  EXPECT_GE(failures, 2); // manifest and contents
+}
 
 TEST_P(FaultTest, TheCheckpointBeforeIsUsable) {
   int64_t points = 0, failures = 0;

@@ -20,6 +20,7 @@ public:
       : n(transport.size()), me(transport.rank()), sum(DIVISI_ALL_REDUCE, DIVISI_F32, {0}, {many}), in(many.first),
         out(many.first), ranks(transport, Mesh({{"stage", n}}), {{200, "the sum"}}) {
     sum->id = 200;
+    std::fill(in.begin(), in.end(), static_cast<float>(me + 1));
   }
 
   /// Every rank sends several times under several ids to the next rank, to the one after it, and to itself.
@@ -104,7 +105,6 @@ public:
 
 private:
   void startSum() {
-    std::fill(in.begin(), in.end(), static_cast<float>(me + 1));
     void *buffers[] = {in.data(), out.data()};
     keep(ranks.start(sum.get(), buffers));
   }
