@@ -86,9 +86,14 @@ void AtomicFile::write(const void *data, size_t bytes) {
 }
 
 Status AtomicFile::commit() {
-  if (status.ok() && !temporary.empty() && fsync(fd) != 0)
-    fail("write");
-  if (fd >= 0 && close(fd) != 0)
+  if (status.ok() && !temporary.empty()) {
+    int done = 0;
+    while ((done = fsync(fd)) != 0 && errno == EINTR)
+      ;
+    if (done != 0)
+      fail("write");
+  }
+  if (fd >= 0 && close(fd) != 0 && errno != EINTR) // it is closed, and was synced
     fail("write");
   fd = -1;
   if (status.ok() && !temporary.empty()) {
@@ -112,7 +117,7 @@ Status divisi::runtime::syncFolder(const std::string &folder) {
   int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   // Some file systems cannot sync a folder (EINVAL); this is no failure.
   bool fine = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
-  Status status = fine ? Status() : failure("cannot write to folder '", folder, "': ", systemError());
+  Status status = fine ? Status() : Status::refused(concat("cannot write to folder '", folder, "': ", systemError()));
   if (fd >= 0)
     close(fd);
   return status;

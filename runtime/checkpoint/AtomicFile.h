@@ -24,7 +24,7 @@ public:
   void write(std::string_view text) { write(text.data(), text.size()); }
   /// The first failure so far.
   const Status &problem() const { return status; }
-  /// Renames the file to its name. Returns the first failure, and then leaves no file.
+  /// Renames the file to its name. Returns the first failure; unless it is of the folder's sync, it leaves no file.
   Status commit();
 
 private:

@@ -63,7 +63,7 @@ CheckpointSaver::CheckpointSaver(const CheckpointFolder &folder, const Manifest 
     : folder(folder), manifest(manifest), arena(arena), ranks(ranks) {}
 
 CheckpointSaver::~CheckpointSaver() {
-  if (isActive() && !ranks)
+  if (isActive() && !ranks && thread.joinable())
     (void)finish().ok();
   awaited = true;
   if (thread.joinable())
@@ -89,8 +89,10 @@ Status CheckpointSaver::begin(const TrainingPoint &now, bool waits) {
   copyState();
   awaited = waits;
   file = {};
-  shards = shardsOfRank(manifest.processRank);
-  work([this, waits] { return waits ? write() : writeInSpareTime(); });
+  work([this, waits] {
+    shards = shardsOfRank(manifest.processRank);
+    return waits ? write() : writeInSpareTime();
+  });
   return {};
 }
 
@@ -105,7 +107,7 @@ Status CheckpointSaver::write() {
 }
 
 Status CheckpointSaver::writeInSpareTime() {
-  SpareTime spare(awaited);
+  SpareTime spare(awaited, ranks ? ranks->size() : 1);
   while (shards && shards->writeMore()) {
     if (awaited)
       return {};
@@ -168,8 +170,9 @@ void CheckpointSaver::work(const std::function<Status()> &job) {
 
 Status CheckpointSaver::advance() {
   thread.join();
-  if (shards) // somebody waits: the thread may not get to run on a machine that other programs keep busy
+  if (shards && written.ok()) // somebody waits: the thread may not get to run on a machine that other programs keep busy
     written = guarded([this] { return write(); });
+  shards.reset();
   if (Status status = agree(written); !status.ok() || phase == Phase::Publishing)
     return end(status);
   phase = Phase::Publishing;

@@ -25,8 +25,7 @@ public:
   CheckpointSaver &operator=(const CheckpointSaver &) = delete;
 
   /// Copies the state and begins to write the copy; the arena may then change. No other checkpoint may be in progress.
-  /// The thread works in spare time until somebody waits for it, from the beginning if this caller `waits`: other
-  /// programs of the machine could delay it then.
+  /// The thread works in spare time, unless the caller `waits`; `finish` writes what is left.
   Status begin(const TrainingPoint &point, bool waits = false);
   /// Whether a checkpoint is in progress: the same on all ranks.
   bool isActive() const { return phase != Phase::Idle; }

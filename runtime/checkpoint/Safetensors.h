@@ -61,7 +61,8 @@ class SafetensorsWriter {
 public:
   SafetensorsWriter(const std::string &path, std::vector<NamedTensor> tensors,
                     const std::map<std::string, std::string> &metadata = {}, TensorContents contents = {});
-  /// Writes the next bytes, at most 128 KiB. Empty: none are left, or there are no contents.
+  /// Writes the next bytes, at most 128 KiB, and returns them. Empty: none are left, or `contents` has failed. (Failures
+  /// to write are returned by `commit`.)
   std::string_view next();
   /// Ends the file. Returns the first failure, and then leaves no file.
   Status commit();

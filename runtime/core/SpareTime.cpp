@@ -11,8 +11,8 @@
 
 using namespace divisi::runtime;
 
-SpareTime::SpareTime(const std::atomic<bool> &hurry)
-    : hurry(hurry), file(open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {
+SpareTime::SpareTime(const std::atomic<bool> &hurry, int64_t waiters)
+    : hurry(hurry), rests(40 * waiters - 1), file(open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
   last = spent();
 }
@@ -33,7 +33,7 @@ SpareTime::Spent SpareTime::spent() const {
 }
 
 void SpareTime::rest() {
-  constexpr int64_t rests = 39, tolerated = 20000; // for each nanosecond of work; of waiting, without somebody's need
+  constexpr int64_t tolerated = 20000; // nanoseconds of waiting, without somebody's need
   Spent now = spent();
   if (now.waiting - last.waiting > tolerated && !hurry) {
     using namespace std::chrono;

@@ -13,14 +13,16 @@ namespace divisi::runtime {
 /// threads of a step wait for the one from which they were taken.
 class SpareTime {
 public:
-  /// The thread does not rest while `hurry` is set. Used by one thread only.
-  explicit SpareTime(const std::atomic<bool> &hurry);
+  /// The thread does not rest while `hurry` is set. `waiters`: the number of processes that wait for each other in each
+  /// step and have such a thread each. Used by one thread only.
+  SpareTime(const std::atomic<bool> &hurry, int64_t waiters);
   SpareTime(const SpareTime &) = delete;
   SpareTime &operator=(const SpareTime &) = delete;
   ~SpareTime();
 
-  /// Called between pieces of some 100 us. If the thread has waited for a processor since the last call, it sleeps so
-  /// that it uses about 1/40 of one.
+  /// Called after each 100 us of work, or some. If the thread has waited for a processor since the last call, it sleeps
+  /// so that the threads of all waiters together use about 1/40 of one: a step takes as much longer as the sum, since
+  /// they do not work at the same times.
   void rest();
 
 private:
@@ -30,6 +32,7 @@ private:
   Spent spent() const;
 
   const std::atomic<bool> &hurry;
+  const int64_t rests; ///< for each nanosecond of work
   int file; ///< the kernel's account of this thread; negative if there is none: it never rests
   Spent last;
 };

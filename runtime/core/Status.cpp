@@ -1,12 +1,14 @@
 #include "runtime/core/Status.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <system_error>
 
 Status divisi::runtime::cannotRead(int error, std::string message) {
-  const bool isMissing = error == ENOENT || error == ENOTDIR || error == EISDIR || error == ELOOP;
-  return isMissing ? Status::failure(std::move(message)) : Status::refused(std::move(message));
+  constexpr std::array refusals = {EACCES, EPERM, EMFILE, ENFILE, ENOMEM, EIO};
+  const bool isRefused = std::find(refusals.begin(), refusals.end(), error) != refusals.end();
+  return isRefused ? Status::refused(std::move(message)) : Status::failure(std::move(message));
 }
 
 std::string divisi::runtime::systemError() { return std::error_code(errno, std::generic_category()).message(); }

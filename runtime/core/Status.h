@@ -70,7 +70,8 @@ template <typename... Args> std::string concat(const Args &...args) {
 /// A failure whose message is the concatenation of `args`.
 template <typename... Args> Status failure(const Args &...args) { return Status::failure(concat(args...)); }
 
-/// The status of a call that failed to open or read a file: refused, unless there is no file of this name.
+/// The status of a call that failed to open or read a file with this `errno`: refused for lack of rights or resources,
+/// and for errors of devices; a failure if the file is missing or none that can be read.
 Status cannotRead(int error, std::string message);
 
 /// The text of `errno`, such as "No space left on device".

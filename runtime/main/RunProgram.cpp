@@ -150,6 +150,7 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
 
 int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const char *const *argv) {
   occupyStandardStreams();
+  std::signal(SIGXFSZ, SIG_IGN); // a limit on the size of files is an error of the write
   explainBusErrors();
   // Help does not need the other ranks.
   if (std::any_of(argv, argv + argc, [](std::string_view word) { return word == "--help" || word == "-h"; }))

@@ -300,7 +300,7 @@ Status Trainer::report() {
       sound = checkLoss(line);
     if (!sound.ok()) {
       common = true;                      // results are the same on all ranks
-      if (saver && !saver->finish().ok()) // what is being written is a step that was sound
+      if (saver && !saver->finish().ok()) // as one device does; the checkpoint before it is kept, too
         common = ranks && !transport->failed();
       return sound;
     }

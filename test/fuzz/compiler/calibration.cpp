@@ -15,6 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   }
   (void)calibrations->machines.count(compiler::nameOfThisMachine());
+  (void)compiler::Calibrations::defaultFile();
   std::string out = fuzz::temporary() + "/calibration.json";
   if (calibrations->write(out))
     std::abort();

@@ -1,5 +1,6 @@
 #include "runtime/core/SpareTime.h"
 
+#include <fstream>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -27,7 +28,7 @@ long sleepsBesideAnother(bool hurried) {
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(sched_getcpu(), &one);
-  auto pin = [&] { ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0); };
+  auto pin = [&] { EXPECT_EQ(sched_setaffinity(0, sizeof one, &one), 0); };
   std::thread other([&] {
     pin();
     while (!over)
@@ -35,7 +36,7 @@ long sleepsBesideAnother(bool hurried) {
   });
   std::thread spare([&] {
     pin();
-    SpareTime time(hurry);
+    SpareTime time(hurry, 1);
     long before = sleepsOfThisThread();
     for (int piece = 0; piece < 60; ++piece) {
       for (int64_t begin = workedMicroseconds(); workedMicroseconds() < begin + 200;)
@@ -52,6 +53,10 @@ long sleepsBesideAnother(bool hurried) {
 } // namespace
 
 TEST(SpareTimeTest, RestsWhereItMustShareAProcessor) {
+  int64_t working = 0;
+  std::ifstream("/proc/thread-self/schedstat") >> working;
+  if (working == 0)
+    GTEST_SKIP() << "the kernel has no account of threads: they never rest";
   EXPECT_GE(sleepsBesideAnother(false), 5);
   EXPECT_EQ(sleepsBesideAnother(true), 0);
 }
