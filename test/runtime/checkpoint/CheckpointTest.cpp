@@ -96,34 +96,6 @@ TEST_F(CheckpointTest, WritesFromACopy) {
   EXPECT_EQ(stateBytes(), before);
 }
 
-/// A file that one thread began is completed by the one that waits for it, wherever the first one stopped.
-TEST_F(CheckpointTest, WhoWaitsWritesTheRest) {
-  manifest.state.resize(1);
-  State &state = manifest.state.front();
-  state.shape = {3 << 20}, state.bytes = 12 << 20, state.offset = 0;
-  Result<Arena> large = Arena::create(state.bytes);
-  ASSERT_TRUE(succeeded(large));
-  auto *numbers = reinterpret_cast<int32_t *>(large->at(state));
-  CheckpointFolder checkpoints = open();
-  for (int64_t step = 1; step <= 12; ++step) {
-    std::iota(numbers, numbers + (3 << 20), static_cast<int32_t>(step));
-    {
-      CheckpointSaver saver(checkpoints, manifest, *large);
-      ASSERT_TRUE(succeeded(saver.begin({step, {1, 0}, 1, true, 99})));
-      std::this_thread::sleep_for(std::chrono::milliseconds(step));
-      ASSERT_TRUE(succeeded(saver.finish()));
-      EXPECT_EQ(saver.saved(), step);
-    }
-    std::fill(numbers, numbers + (3 << 20), 0);
-    std::string name;
-    auto point = checkpoints.restore(manifest, *large, name, [](const std::string &line) { ADD_FAILURE() << line; });
-    ASSERT_TRUE(succeeded(point));
-    EXPECT_EQ(name, concat("step-", step));
-    for (int32_t i = 0; i < 3 << 20; ++i)
-      ASSERT_EQ(numbers[i], i + step);
-  }
-}
-
 /// Slices of any kind are assembled from shards of any kind, also for a reshape of the elements. The elements' values
 /// are their indices.
 TEST_F(CheckpointTest, TensorsAreReadHoweverTheyWereSplit) {

@@ -1,11 +1,14 @@
-// Saving checkpoints while each call on files fails in turn, in each way: the previous checkpoint must stay usable.
+// Saving checkpoints while each call on files fails in turn, in each way: the previous checkpoint must stay usable. And who writes them.
 #include "runtime/checkpoint/CheckpointSaver.h"
 #include "runtime/main/RunProgram.h"
 #include "test/runtime/RunFixture.h"
 #include "test/runtime/checkpoint/FaultyFiles.h"
 #include "test/runtime/checkpoint/SavedState.h"
 
+#include <chrono>
 #include <csignal>
+#include <numeric>
+#include <thread>
 
 using namespace divisi::runtime;
 using namespace divisi::test;
@@ -45,6 +48,34 @@ TEST_F(SavedCheckpoints, WhatCannotBeReadIsNotPassedOver) {
     EXPECT_EQ(warnings, std::vector<std::string>()) << where;
   }
   EXPECT_GE(failures, 2); // manifest and contents
+}
+
+/// A file that one thread began is completed by the one that waits for it, wherever the first one stopped.
+TEST_F(SavedCheckpoints, WhoWaitsWritesTheRest) {
+  manifest.state.resize(1);
+  State &state = manifest.state.front();
+  state.shape = {3 << 20}, state.bytes = 12 << 20, state.offset = 0;
+  Result<Arena> large = Arena::create(state.bytes);
+  ASSERT_TRUE(succeeded(large));
+  auto *numbers = reinterpret_cast<int32_t *>(large->at(state));
+  CheckpointFolder checkpoints = *CheckpointFolder::open(folder / "ck");
+  for (int64_t step = 1; step <= 12; ++step) {
+    std::iota(numbers, numbers + (3 << 20), static_cast<int32_t>(step));
+    {
+      CheckpointSaver saver(checkpoints, manifest, *large);
+      ASSERT_TRUE(succeeded(saver.begin({step, {1, 0}, 1, true, 99})));
+      std::this_thread::sleep_for(std::chrono::milliseconds(step));
+      ASSERT_TRUE(succeeded(saver.finish()));
+      EXPECT_EQ(saver.saved(), step);
+    }
+    std::fill(numbers, numbers + (3 << 20), 0);
+    std::string name;
+    auto point = checkpoints.restore(manifest, *large, name, [](const std::string &line) { ADD_FAILURE() << line; });
+    ASSERT_TRUE(succeeded(point));
+    EXPECT_EQ(name, concat("step-", step));
+    for (int32_t i = 0; i < 3 << 20; ++i)
+      ASSERT_EQ(numbers[i], i + step);
+  }
 }
 
 TEST_P(FaultTest, TheCheckpointBeforeIsUsable) {
