@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 from onnx.reference.op_run import OpRun
-from onnx.reference.ops import op_resize
+from onnx.reference.ops import op_causal_conv_with_state, op_resize
 
 
 class Operator(OpRun):
@@ -50,6 +50,14 @@ class Resize(Operator, op_resize.Resize):
 
     def _run(self, *inputs, cubic_coeff_a=None, **attributes):
         return super()._run(*inputs, cubic_coeff_a=float(cubic_coeff_a), **attributes)
+
+
+class CausalConvWithState(Operator, op_causal_conv_with_state.CausalConvWithState):
+    """The package's own, whose activation is computed in float32."""
+
+    def _run(self, *inputs, activation=None):
+        output, state = super()._run(*inputs, activation="none")
+        return output / (1 + np.exp(-output)) if activation in ("silu", "swish") else output, state
 
 
 class MeanVarianceNormalization(Operator):

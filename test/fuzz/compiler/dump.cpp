@@ -1,8 +1,10 @@
-// Dumps of every level, and what a compilation reads of them before its passes. What is accepted and printed is accepted again.
+// Dumps of every level, and what a compilation reads of them before its passes. What is accepted and printed is accepted again, and what passes
+// ask of accepted operations is answered.
 #include "compiler/CheckProgram.h"
 #include "compiler/PlanFile.h"
 #include "passes/Planning/ParseDump.h"
 #include "test/fuzz/compiler/Dumps.h"
+#include "test/fuzz/compiler/Facets.h"
 #include "test/fuzz/compiler/Tokens.h"
 
 #include <cstdlib>
@@ -35,7 +37,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!module)
       return 0;
     llvm::raw_string_ostream(printed) << *module;
-    heard.expectError(failed(follow(*module)));
+    const bool followed = succeeded(follow(*module));
+    heard.expectError(!followed);
+    if (followed)
+      fuzz::askFacets(*module);
   }
   if (!parseDump(fuzz::fileOf(printed), &context)) {
     llvm::errs() << "what was printed is refused:\n" << printed;
