@@ -1,8 +1,11 @@
 #include "test/fuzz/compiler/Facets.h"
 
 #include "dialects/Dist/Dist.h"
+#include "dialects/Dist/FactorAxes.h"
+#include "dialects/Dist/Reshard.h"
 #include "dialects/Graph/Graph.h"
 #include "dialects/Graph/GraphBuilder.h"
+#include "dialects/Graph/WhenNeeded.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
@@ -52,6 +55,41 @@ void askCost(Operation &op) {
   (void)cost.getForm();
 }
 
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// The bytes of one device's shard.
+int64_t localBytes(Value value, const dist::Mesh &mesh) {
+  return graph::bytesOf(*dist::localType(tensorType(value), mesh, [&] { return emitError(value.getLoc()); }));
+}
+
+void askReshard(dist::ReshardOp reshard, const dist::Mesh &mesh) {
+  const dist::Sharding from = dist::toSharding(tensorType(reshard.getInput()), mesh), to = dist::toSharding(tensorType(reshard.getResult()), mesh);
+  int64_t bytes = localBytes(reshard.getInput(), mesh);
+  for (const dist::ReshardStep &step : dist::planReshard(from, to))
+    expect(dist::bytesOfStep(mesh, step, bytes) >= 0, reshard, "the bytes of a collective");
+  expect(bytes == localBytes(reshard.getResult(), mesh), reshard, "collectives end with the result's shard");
+  const dist::Sharding sent = dist::sentSharding(from, to, tensorType(reshard.getInput()).getShape(), mesh);
+  expect(sent.dims.size() == to.dims.size(), reshard, "the rank of what is sent");
+}
+
+/// Asks what passes ask of sharded operations.
+void askShardings(Operation &op, const dist::Mesh &mesh) {
+  if (auto reshard = dyn_cast<dist::ReshardOp>(op))
+    askReshard(reshard, mesh);
+  auto ruled = dyn_cast<dist::ShardingRuleInterface>(op);
+  if (!ruled)
+    return;
+  const dist::ShardingRule rule = ruled.getShardingRule();
+  for (auto [operand, dims] : llvm::zip(op.getOperands(), rule.operands)) {
+    const dist::Sharding sharding = dist::toSharding(tensorType(operand), mesh);
+    const dist::FactorAxes axes = dist::factorsOf(mesh, rule, dims, sharding);
+    if (!dist::isValid(mesh, rule, axes))
+      continue;
+    auto again = dist::shardingOf(mesh, rule, dims, axes);
+    expect(again && again->dims.size() == sharding.dims.size() && dist::contractedAxes(rule, axes), &op, "a valid sharding of factors is one of operands");
+  }
+}
+
 /// Results built in an operation's place have its types.
 void expectResults(Operation &op, ArrayRef<Value> built) {
   for (auto [value, result] : llvm::zip(built, op.getResults()))
@@ -81,6 +119,10 @@ void build(Operation &op, graph::GraphBuilder &b) {
 void fuzz::askFacets(ModuleOp module) {
   for (auto function : module.getOps<func::FuncOp>()) {
     Block &block = function.getBody().front();
+    if (dist::MeshAttr mesh = dist::meshOf(function))
+      for (Operation &op : block.without_terminator())
+        askShardings(op, dist::toMesh(mesh));
+    (void)graph::whenNeeded(function);
     SmallVector<Operation *> all;
     for (Operation &op : block.without_terminator())
       if (isa_and_present<graph::GraphDialect>(op.getDialect()) && isSmall(op))
