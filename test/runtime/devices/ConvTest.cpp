@@ -109,7 +109,7 @@ TEST(ConvScratch, NothingIsWrittenBehindIt) {
     DivisiConv conv = describeConv({"strided", 8, 1, channels, 16, {{64, 1, 2}, {64, 1, 2}}}, true, DIVISI_F32);
     auto plan = ConvPlan::create(ConvKind::FilterGrad, conv);
     ASSERT_NE(plan, nullptr);
-    ASSERT_TRUE(channels > 15 || !plan->kernel().starts_with("jit_1x1")) << channels << plan->kernel(); // what follows might not end
+    ASSERT_TRUE(channels > 15 || !plan->kernel().starts_with("jit_1x1")) << channels << " channels: " << plan->kernel(); // what follows might not end
     std::vector<float> x(1 << 20), dy(1 << 20), dw(1 << 10);
     constexpr size_t guard = 1 << 20;
     const size_t bytes = plan->scratchBytes();
