@@ -37,7 +37,7 @@ LogicalResult Compilation::searchPlan() {
   if (plan.mesh.empty() && plan.devices > 1)
     options.meshes = planning::enumerateMeshes(cluster, plan.devices);
   else if (!options.alone)
-    options.meshes = {llvm::cantFail(planning::parseMesh(plan.mesh))}, options.operators = false; // this mesh, with its names
+    options.searchOnly(llvm::cantFail(planning::parseMesh(plan.mesh)));
   if (cluster.device.kind == "cuda" && !request.cuda && request.isProgram)
     note("the plan is for the GPUs of --cluster, the program for CPUs: --target says so");
   if (cluster.device.kind != "cuda" && !request.cpu && request.isProgram)

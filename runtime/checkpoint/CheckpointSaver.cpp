@@ -40,22 +40,19 @@ Status guarded(const std::function<Status()> &job) {
 
 struct CheckpointSaver::ShardFile {
   ShardFile(std::string name, const std::string &path, std::vector<NamedTensor> tensors)
-      : name(std::move(name)), writer(path, std::move(tensors)) {}
-  /// Writes at most 128 KiB; false: nothing is left.
-  bool writeMore() {
-    std::string_view bytes = writer.next();
-    hasher.add(bytes.data(), bytes.size());
-    return !bytes.empty();
-  }
-  Status commit(CheckpointFile &to) {
+      : name(std::move(name)), writer(path, std::move(tensors), {}, {}, &hasher) {}
+  /// Writes what is left.
+  Status finish(CheckpointFile &to) {
+    while (writer.writeMore())
+      ;
     const int64_t bytes = hasher.bytes();
     to = {name, bytes, std::move(hasher).text()};
     return writer.commit();
   }
 
   std::string name;
-  SafetensorsWriter writer;
   ChunkHasher hasher;
+  SafetensorsWriter writer;
 };
 
 CheckpointSaver::CheckpointSaver(const CheckpointFolder &folder, const Manifest &manifest, const Arena &arena,
@@ -99,16 +96,14 @@ Status CheckpointSaver::begin(const TrainingPoint &now, bool waits) {
 Status CheckpointSaver::write() {
   if (!shards)
     return {};
-  while (shards->writeMore())
-    ;
-  Status status = shards->commit(file);
+  Status status = shards->finish(file);
   shards.reset();
   return status;
 }
 
 Status CheckpointSaver::writeInSpareTime() {
   SpareTime spare(awaited, ranks ? ranks->size() : 1);
-  while (shards && shards->writeMore()) {
+  while (shards && shards->writer.writeMore()) {
     if (awaited)
       return {};
     spare.rest();
@@ -186,10 +181,8 @@ Status CheckpointSaver::advance() {
     for (const std::string &text : all) {
       if (text.empty()) { // of a rank that was lost: another one in its place begins with this rank's state
         std::unique_ptr<ShardFile> lost = shardsOfRank(static_cast<int64_t>(files.size()));
-        files.emplace_back();
-        while (lost && lost->writeMore())
-          ;
-        if (Status status = lost ? lost->commit(files.back()) : Status(); !status.ok())
+        CheckpointFile &written = files.emplace_back();
+        if (Status status = lost ? lost->finish(written) : Status(); !status.ok())
           return status;
         continue;
       }

@@ -97,8 +97,10 @@ std::vector<size_t> divisi::runtime::writingOrder(const std::vector<NamedTensor>
 }
 
 SafetensorsWriter::SafetensorsWriter(const std::string &path, std::vector<NamedTensor> given,
-                                     const std::map<std::string, std::string> &metadata, TensorContents contents)
-    : tensors(std::move(given)), order(writingOrder(tensors)), contents(std::move(contents)), file(path) {
+                                     const std::map<std::string, std::string> &metadata, TensorContents contents,
+                                     ChunkHasher *hasher)
+    : tensors(std::move(given)), order(writingOrder(tensors)), contents(std::move(contents)), hasher(hasher),
+      file(path) {
   OrderedJson table = OrderedJson::object();
   if (!metadata.empty())
     table["__metadata__"] = metadata;
@@ -115,7 +117,7 @@ SafetensorsWriter::SafetensorsWriter(const std::string &path, std::vector<NamedT
   left = header;
 }
 
-std::string_view SafetensorsWriter::next() {
+bool SafetensorsWriter::writeMore() {
   constexpr size_t most = size_t(128) << 10;
   while (left.empty() && tensor < order.size() && failed.ok()) {
     const size_t i = order[tensor++];
@@ -126,17 +128,19 @@ std::string_view SafetensorsWriter::next() {
   }
   std::string_view now = left.substr(0, most);
   file.write(now);
+  if (hasher)
+    hasher->add(now.data(), now.size());
   left.remove_prefix(now.size());
-  return now;
+  return !now.empty();
 }
 
 Status SafetensorsWriter::commit() { return failed.ok() ? file.commit() : failed; }
 
 Status divisi::runtime::writeSafetensors(const std::string &path, const std::vector<NamedTensor> &tensors,
                                          const std::map<std::string, std::string> &metadata,
-                                         const TensorContents &contents) {
-  SafetensorsWriter writer(path, tensors, metadata, contents);
-  while (!writer.next().empty())
+                                         const TensorContents &contents, ChunkHasher *hasher) {
+  SafetensorsWriter writer(path, tensors, metadata, contents, hasher);
+  while (writer.writeMore())
     ;
   return writer.commit();
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/checkpoint/AtomicFile.h"
 #include "runtime/core/DataType.h"
+#include "runtime/core/Hash.h"
 #include "runtime/core/MappedFile.h"
 
 #include <functional>
@@ -56,14 +57,15 @@ std::vector<size_t> writingOrder(const std::vector<NamedTensor> &tensors);
 
 /// Writes a file atomically, in steps; its tensors are aligned to their elements. `contents` (else the tensors' own
 /// data is used) is called for each tensor once, in `writingOrder`, even if writing fails; its own failure ends the
-/// writing.
+/// writing. `hasher` (optional) gets all bytes of the file.
 class SafetensorsWriter {
 public:
   SafetensorsWriter(const std::string &path, std::vector<NamedTensor> tensors,
-                    const std::map<std::string, std::string> &metadata = {}, TensorContents contents = {});
-  /// Writes the next bytes, at most 128 KiB, and returns them. Empty: none are left, or `contents` has failed. (Failures
-  /// to write are returned by `commit`.)
-  std::string_view next();
+                    const std::map<std::string, std::string> &metadata = {}, TensorContents contents = {},
+                    ChunkHasher *hasher = nullptr);
+  /// Writes at most 128 KiB; false: nothing is left, or `contents` has failed. (Failures to write are returned by
+  /// `commit`.)
+  bool writeMore();
   /// Ends the file. Returns the first failure, and then leaves no file.
   Status commit();
 
@@ -71,6 +73,7 @@ private:
   std::vector<NamedTensor> tensors;
   std::vector<size_t> order; ///< of tensors
   TensorContents contents;
+  ChunkHasher *hasher;
   AtomicFile file;
   std::string header;
   std::string_view left; ///< of the header, or of the tensor before `tensor`
@@ -80,7 +83,8 @@ private:
 
 /// Writes a whole file.
 Status writeSafetensors(const std::string &path, const std::vector<NamedTensor> &tensors,
-                        const std::map<std::string, std::string> &metadata = {}, const TensorContents &contents = {});
+                        const std::map<std::string, std::string> &metadata = {}, const TensorContents &contents = {},
+                        ChunkHasher *hasher = nullptr);
 
 } // namespace divisi::runtime
 

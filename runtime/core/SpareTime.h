@@ -8,7 +8,7 @@
 namespace divisi::runtime {
 
 /// Lets the calling thread work in the time that other threads leave: it gets the lowest priority, and rests between
-/// the pieces of its work as long as it must share its processor.
+/// short parts of its work as long as it must share its core.
 /// The priority alone does not suffice: the scheduler still gives such a thread some milliseconds now and then, and all
 /// threads of a step wait for the one from which they were taken.
 class SpareTime {
@@ -20,14 +20,14 @@ public:
   SpareTime &operator=(const SpareTime &) = delete;
   ~SpareTime();
 
-  /// Called after each 100 us of work, or some. If the thread has waited for a processor since the last call, it sleeps
-  /// so that the threads of all waiters together use about 1/40 of one: a step takes as much longer as the sum, since
+  /// To be called after every 100 to 500 us of work. If the thread had to share its core since the last call, it sleeps
+  /// so that the threads of all waiters together use about 1/40 of a core: a step takes as much longer as the sum, since
   /// they do not work at the same times.
   void rest();
 
 private:
   struct Spent {
-    int64_t working = 0, waiting = 0; ///< nanoseconds of a processor, and for a processor
+    int64_t working = 0, waiting = 0; ///< nanoseconds on a core, and for one
   };
   Spent spent() const;
 

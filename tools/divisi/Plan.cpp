@@ -63,7 +63,7 @@ llvm::Expected<compiler::PlanRequest> requestOf(const PlanFlags &flags, const Cl
                                     "one that divisi compile --mesh stage=N,... --emit plan has written");
     if (std::string wrong = checkDevices(flags.mesh, mesh->devices(), flags.devices); !wrong.empty())
       return compiler::wrongRequest(wrong);
-    request.options.meshes = {*mesh}, request.options.operators = false;
+    request.options.searchOnly(*mesh);
   } else if (request.devices > 1) {
     request.options.meshes = enumerateMeshes(cluster, request.devices);
     request.options.wider = true;

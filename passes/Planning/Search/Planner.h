@@ -67,6 +67,9 @@ struct PlanLimit {
 };
 
 struct PlannerOptions {
+  /// Searches this mesh alone, whose axes keep their names.
+  void searchOnly(const dist::Mesh &mesh) { meshes = {mesh}, operators = false; }
+
   std::vector<dist::Mesh> meshes; // to search
   bool alone = true;              // consider one device, too
   bool operators = true;          // the strategy "operator" on all devices, too

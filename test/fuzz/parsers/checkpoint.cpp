@@ -55,10 +55,7 @@ struct Folder {
         tensors.push_back({shard.state->name, shard.state->dtype, shard.shape(), arena.at(*shard.state), static_cast<size_t>(shard.state->bytes)});
       std::string name = concat("state-", rank, ".safetensors");
       ChunkHasher hasher;
-      SafetensorsWriter writer(step + "/" + name, tensors);
-      for (std::string_view next; !(next = writer.next()).empty();)
-        hasher.add(next.data(), next.size());
-      if (!writer.commit().ok())
+      if (!writeSafetensors(step + "/" + name, tensors, {}, {}, &hasher).ok())
         std::abort();
       int64_t bytes = hasher.bytes();
       files.push_back({name, bytes, std::move(hasher).text()});
