@@ -157,8 +157,7 @@ void compiler::addDistPipeline(OpPassManager &pm, const PlanOptions &options, co
   pm.addPass(identity::createNameNodesPass());
 }
 
-void compiler::addExecPipeline(OpPassManager &pm, bool forGpu, bool epilogues) {
-  pm.addPass(pipelining::createMeasureNoisePass()); // a step without shares of the batch is an error
+void compiler::addLoops(OpPassManager &pm, bool forGpu, bool epilogues) {
   if (forGpu && epilogues) {
     addSimplify(pm);
     pm.nest<func::FuncOp>().addPass(codegen::createFuseEpiloguesPass());
@@ -171,6 +170,13 @@ void compiler::addExecPipeline(OpPassManager &pm, bool forGpu, bool epilogues) {
   }
   function.addPass(codegen::createSplitReductionsPass({forGpu}));
   function.addPass(identity::createCseAcrossNodesPass());
+  function.addPass(codegen::createPrepareKernelsPass());
+}
+
+void compiler::addExecPipeline(OpPassManager &pm, bool forGpu, bool epilogues) {
+  pm.addPass(pipelining::createMeasureNoisePass()); // a step without shares of the batch is an error
+  addLoops(pm, forGpu, epilogues);
+  OpPassManager &function = pm.nest<func::FuncOp>();
   function.addPass(codegen::createFormKernelsPass({forGpu}));
   function.addPass(codegen::createOrderUpdatesPass({forGpu}));
   pm.addPass(codegen::createPlaceAwaitsPass());

@@ -63,6 +63,8 @@ void addNarrowStages(mlir::OpPassManager &pm, const std::string &mesh, const Mic
 void addPlanPipeline(mlir::OpPassManager &pm, const PlanOptions &options);
 /// From planned to dist.
 void addDistPipeline(mlir::OpPassManager &pm, const PlanOptions &options, const MicrobatchOptions &microbatches = {});
+/// The first part of addExecPipeline: the operations of which kernels are formed.
+void addLoops(mlir::OpPassManager &pm, bool forGpu, bool epilogues = true);
 /// From train (one device) or dist to exec. Kernels for GPUs share fewer values through memory.
 void addExecPipeline(mlir::OpPassManager &pm, bool forGpu, bool epilogues = true);
 

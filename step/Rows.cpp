@@ -43,6 +43,16 @@ RowSet step::rowsThrough(const dist::ShardingRule &rule, unsigned operand, Array
   return rows;
 }
 
+int64_t step::chooseRows(const RowSet &rows, int64_t points, bool flat) {
+  constexpr int64_t shortRow = 16; // shorter ones vectorize badly
+  if (flat || rows.back() != points)
+    return rows.back();
+  for (int64_t count : llvm::reverse(rows))
+    if (points / count >= shortRow)
+      return count;
+  return points;
+}
+
 RowSet step::intersect(const RowSet &a, const RowSet &b) {
   RowSet result;
   std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(result));

@@ -14,4 +14,9 @@ RowSet rowsThrough(const dist::ShardingRule &rule, unsigned operand, llvm::Array
                    llvm::ArrayRef<int64_t> resultShape);
 RowSet intersect(const RowSet &a, const RowSet &b);
 
+/// The number of rows of a kernel that may have these, and computes `points` elements at most for each of its stages: the
+/// largest one; but where single elements would be rows and some operand is repeated along them (not `flat`), the rows are
+/// cut so that the innermost loop runs over a dimension.
+int64_t chooseRows(const RowSet &rows, int64_t points, bool flat);
+
 } // namespace divisi::step

@@ -60,27 +60,12 @@ void addTo(ProgramCall &call, exec::KernelOp kernel) {
   call.key = keyOfKernel(call.key + more.key);
 }
 
-/// Describes a collective; its bytes are those of the operands.
-ProgramCall describe(exec::CallOp op, ArrayAttr axes, const dist::Mesh &mesh) {
-  ProgramCall call{dist::collectiveName(op.getPayload()).str()};
-  call.collective = true;
-  call.id = *op.getId();
-  call.packed = op.getInputs().size() > 1;
-  for (auto axis : axes.getAsRange<StringAttr>()) {
-    call.axes.push_back(*mesh.find(axis.getValue()));
-    call.group *= mesh.axes[call.axes.back()].size;
-  }
-  call.key = call.kind + " of " + std::to_string(call.group) + " ranks:";
-  for (Value operand : op.getInputs()) {
-    call.key += " " + std::to_string(graph::bytesOf(operand.getType()));
-    call.work.bytes += graph::bytesOf(operand.getType());
-  }
-  return call;
-}
-
 ProgramCall describe(exec::CallOp op, const dist::Mesh &mesh) {
-  if (ArrayAttr axes = op.getAxes())
-    return describe(op, axes, mesh);
+  if (op.getAxes()) {
+    ProgramCall call = callOf(op.getPayload(), op.getInputs(), mesh);
+    call.id = *op.getId();
+    return call;
+  }
   if (op.isMessage()) // no key: the time of a message depends on when the other side is ready
     return {op.getPayload()->getName().stripDialect().str(), "", "", (int64_t)*op.getId()};
   auto service = serviceOf(op);
@@ -118,6 +103,22 @@ ProgramCall describe(exec::ItemInterface item, const dist::Mesh &mesh) {
   return {"copy", "", "copy " + std::to_string(graph::bytesOf(item->getResult(0).getType()))};
 }
 } // namespace
+
+ProgramCall codegen::callOf(Operation *collective, ValueRange inputs, const dist::Mesh &mesh) {
+  ProgramCall call{dist::collectiveName(collective).str()};
+  call.collective = true;
+  call.packed = inputs.size() > 1;
+  for (auto axis : collective->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>()) {
+    call.axes.push_back(*mesh.find(axis.getValue()));
+    call.group *= mesh.axes[call.axes.back()].size;
+  }
+  call.key = call.kind + " of " + std::to_string(call.group) + " ranks:";
+  for (Value operand : inputs) {
+    call.key += " " + std::to_string(graph::bytesOf(operand.getType()));
+    call.work.bytes += graph::bytesOf(operand.getType());
+  }
+  return call;
+}
 
 std::vector<ProgramCall> codegen::callsOf(func::FuncOp task) {
   dist::Mesh mesh;

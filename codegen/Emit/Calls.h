@@ -25,4 +25,7 @@ struct ProgramCall {
 /// condition.
 std::vector<ProgramCall> callsOf(mlir::func::FuncOp task);
 
+/// A collective of these operands along axes of a mesh.
+ProgramCall callOf(mlir::Operation *collective, mlir::ValueRange inputs, const dist::Mesh &mesh);
+
 } // namespace divisi::codegen

@@ -48,6 +48,9 @@ public:
       if (place ? !mayLieAt(buffer, argumentAt(*place)) : inSlot) {
         OpBuilder builder(terminator);
         auto copy = exec::CopyOp::create(builder, value.getLoc(), value.getType(), value);
+        if (auto item = buffer.getDefiningOp<exec::ItemInterface>())
+          if (auto when = item.getWhen()) // what is not computed in every step is not copied in every step
+            copy.setWhen(*when);
         terminator->setOperand(i, copy.getOutput());
         buffer = copy.getOutput();
       }

@@ -40,20 +40,12 @@ struct Body {
   }
 };
 
-/// Rows shorter than this vectorize badly.
-constexpr int64_t shortRow = 16;
-
-/// The largest number of rows; but where single elements would be rows and some operand is repeated along them, the
-/// rows are cut so that the innermost loop runs over a dimension.
-int64_t chooseRows(const Body &body) {
-  const RowSet &rows = body.kernel->rows;
+int64_t rowsOf(const Body &body) {
   if (body.kernel->serial)
     return 1;
   int64_t points = 0;
   for (Operation *stage : body.kernel->stages)
     points = std::max(points, cast<LoopInterface>(stage).getLoopDomain().points());
-  if (rows.back() != points)
-    return rows.back();
   bool flat = llvm::all_of(body.members, [&](Operation *op) {
     if (graph::tensorType(op->getResult(0)).getNumElements() == 1 || isInlinedConstant(op))
       return true;
@@ -62,12 +54,7 @@ int64_t chooseRows(const Body &body) {
         return false;
     return op->getNumOperands() > 0;
   });
-  if (flat)
-    return points;
-  for (int64_t count : llvm::reverse(rows))
-    if (points / count >= shortRow)
-      return count;
-  return points;
+  return step::chooseRows(body.kernel->rows, points, flat);
 }
 
 struct FormKernelsPass : impl::FormKernelsPassBase<FormKernelsPass> {
@@ -79,10 +66,6 @@ struct FormKernelsPass : impl::FormKernelsPassBase<FormKernelsPass> {
     Block &block = getOperation().getBody().front();
     if (failed(checkLowerings(block)))
       return signalPassFailure();
-    replaceEmpty(block);
-    dropBarriers(block);
-    dropRoundTrips(block);
-    dropDeadCode(block);
     FusedBlock plan(block, forGpu);
     SmallVector<Body> bodies;
     replacements.clear();
@@ -104,7 +87,7 @@ struct FormKernelsPass : impl::FormKernelsPassBase<FormKernelsPass> {
       if (auto library = dyn_cast<LibraryInterface>(op))
         if (failed(buildCall(library, plan.getWhen(&op), forGpu)))
           return signalPassFailure();
-    dropDeadCode(block);
+    graph::eraseUnused(block);
   }
 
 private:
@@ -114,45 +97,6 @@ private:
   static bool isView(Operation *op, const FusedBlock &plan) {
     return isa<graph::ReshapeOp>(op) && !plan.isStage(op) &&
            llvm::any_of(op->getUsers(), [](Operation *user) { return !isa<LoopInterface, SerialInterface>(user); });
-  }
-
-  /// Nobody merges operations any more. Leaves no views of views where barriers were.
-  static void dropBarriers(Block &block) {
-    for (auto barrier : llvm::make_early_inc_range(block.getOps<graph::ReshapeOp>())) {
-      if (!barrier.getBarrier())
-        continue;
-      barrier.setBarrier(false);
-      if (auto inner = barrier.getX().getDefiningOp<graph::ReshapeOp>())
-        barrier.getXMutable().assign(inner.getX());
-      for (Operation *user : llvm::make_early_inc_range(barrier->getUsers()))
-        if (auto outer = dyn_cast<graph::ReshapeOp>(user))
-          outer.getXMutable().assign(barrier.getX());
-      if (barrier.getX().getType() == barrier.getType()) {
-        barrier.replaceAllUsesWith(barrier.getX());
-        barrier.erase();
-      }
-    }
-  }
-
-  /// A value of 16 bits that is widened and narrowed again, with another shape perhaps, is the same.
-  static void dropRoundTrips(Block &block) {
-    for (auto narrow : llvm::make_early_inc_range(block.getOps<graph::CastOp>())) {
-      auto view = narrow.getX().getDefiningOp<graph::ReshapeOp>();
-      auto wide = (view ? view.getX() : narrow.getX()).getDefiningOp<graph::CastOp>();
-      if (!wide || !graph::tensorType(wide.getResult()).getElementType().isF32())
-        continue;
-      Type element = graph::tensorType(wide.getX()).getElementType();
-      if (element != graph::tensorType(narrow.getResult()).getElementType() || !(element.isBF16() || element.isF16()))
-        continue;
-      if (llvm::is_contained(narrow->getUsers(), block.getTerminator()))
-        continue; // an output has memory of its own
-      OpBuilder builder(narrow);
-      Value same = wide.getX();
-      if (view)
-        same = graph::GraphBuilder(builder, view.getLoc()).reshape(same, graph::shapeOf(narrow.getResult()));
-      narrow.replaceAllUsesWith(same);
-      narrow.erase();
-    }
   }
 
   static LogicalResult checkLowerings(Block &block) {
@@ -171,40 +115,6 @@ private:
     return success(ok);
   }
 
-  /// The elements of what adds up or multiplies no elements.
-  static std::optional<double> sumOfNothing(Operation &op) {
-    if (!isa<graph::ReduceSumOp, graph::ReduceProdOp, graph::MatmulOp>(op) ||
-        graph::tensorType(op.getOperand(0)).getNumElements() != 0)
-      return std::nullopt;
-    return isa<graph::ReduceProdOp>(op) ? 1 : 0;
-  }
-
-  /// Tensors without elements need no code.
-  static void replaceEmpty(Block &block) {
-    for (Operation &op : block.without_terminator())
-      for (Value result : op.getResults()) {
-        auto type = graph::tensorType(result);
-        OpBuilder builder(&op);
-        if (auto number = sumOfNothing(op); number && type.getNumElements() != 0) {
-          result.replaceAllUsesWith(graph::GraphBuilder(builder, op.getLoc()).splat(type, *number));
-          continue;
-        }
-        if (type.getNumElements() != 0 || isa<graph::ConstantOp>(op))
-          continue;
-        auto empty = DenseElementsAttr::get(type, ArrayRef<Attribute>());
-        result.replaceAllUsesWith(graph::ConstantOp::create(builder, op.getLoc(), empty));
-      }
-  }
-
-  static void dropDeadCode(Block &block) {
-    SmallVector<Operation *> operations;
-    for (Operation &op : block.without_terminator())
-      operations.push_back(&op);
-    for (Operation *op : llvm::reverse(operations))
-      if (isOpTriviallyDead(op))
-        op->erase();
-  }
-
   void build(const Body &body, const llvm::DenseSet<Value> &needed) {
     Operation *last = body.kernel->stages.back();
     OpBuilder builder(last);
@@ -218,7 +128,7 @@ private:
           outputs.push_back(result);
     }
     Location loc = locations.size() == 1 ? locations[0] : FusedLoc::get(builder.getContext(), locations);
-    auto kernel = exec::KernelOp::create(builder, loc, TypeRange(ValueRange(outputs)), chooseRows(body),
+    auto kernel = exec::KernelOp::create(builder, loc, TypeRange(ValueRange(outputs)), rowsOf(body),
                                          body.inputs.getArrayRef(), /*batch=*/nullptr, /*when=*/nullptr, /*offsets=*/nullptr);
     if (body.kernel->when)
       kernel.setWhen(body.kernel->when);

@@ -90,12 +90,12 @@ public:
     for (AddOp add : adds)
       if (auto [product, bias] = biasedProduct(add); product)
         fuseForward(add, product, bias);
-    eraseUnused();
+    graph::eraseUnused(block);
     SmallVector<MatmulOp> products(block.getOps<MatmulOp>());
     for (MatmulOp product : products)
       if (suits(product))
         fuseSum(product);
-    eraseUnused();
+    graph::eraseUnused(block);
   }
 
 private:
@@ -243,12 +243,6 @@ private:
       return true;
     });
     old.replaceAllUsesWith(likeIn(old.getDefiningOp(), value, old));
-  }
-
-  void eraseUnused() {
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-      if (isOpTriviallyDead(&op))
-        op.erase();
   }
 
   Block &block;

@@ -89,12 +89,26 @@ def ExpandScatterPass : Pass<"expand-scatter", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::divisi::graph::GraphDialect"];
 }
 
+def PrepareKernelsPass : Pass<"prepare-kernels", "::mlir::func::FuncOp"> {
+  let summary = "Drops what kernels do not need";
+  let description = [{
+    Runs before form-kernels, when nothing merges operations any more: barriers of reshapes, values of 16 bits that are
+    widened and narrowed again, and operations on tensors without elements go.
+
+    ```mlir
+    %w = graph.cast %x : tensor<4xbf16> to tensor<4xf32>
+    %n = graph.cast %w : tensor<4xf32> to tensor<4xbf16>  // its users read %x
+    ```
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+}
+
 def FormKernelsPass : Pass<"form-kernels", "::mlir::func::FuncOp"> {
   let summary = "Groups graph operations into fused kernels and library calls";
   let description = [{
-    Input: simple graph operations (after decompose). Output: exec.kernel, exec.call, constants, and reshapes of whole
+    Input: simple graph operations (after prepare-kernels). Output: exec.kernel, exec.call, constants, and reshapes of whole
     buffers. Fails when an operation has no lowering. Which values are computed once and which are recomputed where they
-    are used: see step/Fusion.h. Barriers of reshapes are gone.
+    are used: see step/Fusion.h.
   }];
   let options = [Option<"forGpu", "for-gpu", "bool", "false", "compute again in a kernel what would take longer to read">];
   let dependentDialects = ["::divisi::exec::ExecDialect", "::divisi::graph::GraphDialect"];

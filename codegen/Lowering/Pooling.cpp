@@ -50,7 +50,7 @@ Value numberOf(S &s, ValueRange offsets, ArrayRef<int64_t> window) {
   return s.op<arith::IndexCastOp>(s.getBuilder().getI32Type(), s.linearize(offsets, window));
 }
 
-template <typename OpT> Windows windowsOf(OpT op) { return Windows(shapeOf(op.getResult()), op.getWindow()); }
+template <typename OpT> Windows windowsOf(OpT op) { return Windows(shapeOf(op.getResult()), op.getVisited()); }
 
 struct Read {
   Values index;
@@ -83,15 +83,6 @@ template <typename OpT> Read readOfWindow(S &s, OpT op, ValueRange at, ValueRang
     read.index.push_back(i);
   }
   return read;
-}
-
-/// The number of candidates for the windows that contain an element, by dimension: each offset within a window, or,
-/// where windows have no gaps, every stride-th one.
-template <typename OpT> SmallVector<int64_t> candidates(OpT op) {
-  SmallVector<int64_t> counts;
-  for (auto [window, stride, dilation] : llvm::zip(op.getWindow(), op.getStrides(), op.getDilations()))
-    counts.push_back(dilation == 1 ? llvm::divideCeil(window, stride) : window);
-  return counts;
 }
 
 /// A window that contains an element, if it does, and the element's offset within it.
@@ -206,7 +197,7 @@ struct SumPool : LoopInterface::ExternalModel<SumPool, SumPoolOp> {
 /// element.
 template <typename OpT, bool onlyMaximum>
 struct PoolGrad : LoopInterface::ExternalModel<PoolGrad<OpT, onlyMaximum>, OpT> {
-  static Windows windowsOf(OpT pool) { return Windows(shapeOf(pool.getResult()), candidates(pool)); }
+  static Windows windowsOf(OpT pool) { return Windows(shapeOf(pool.getResult()), pool.getVisited()); }
   LoopDomain getLoopDomain(Operation *op) const { return windowsOf(cast<OpT>(op)).domain; }
   Values emitInit(Operation *op, S &s) const { return {s.constant(tensorType(op->getOperand(0)).getElementType(), 0)}; }
   Values emitStep(Operation *op, S &s, ValueRange point, ValueRange sum, Load load) const {

@@ -157,10 +157,28 @@ std::string compiler::whyUnmeasured(const ProfileDatabase &database, const RunSe
   return text + (settings.size() > mostSettings ? ", ..." : settings.empty() ? "no setting" : "");
 }
 
+double compiler::secondsOf(const ProgramCall &collective, const planning::Cluster &cluster, const dist::Mesh &mesh) {
+  return 1e-6 * Formula(cluster, mesh)(collective);
+}
+
+llvm::StringMap<int64_t> compiler::runsOfTasks(mlir::ModuleOp module) {
+  auto tasks = llvm::to_vector(module.getOps<mlir::func::FuncOp>());
+  llvm::StringMap<int64_t> runs;
+  for (const auto &row : rowsOf(module, 1))
+    for (int64_t task : row)
+      ++runs[tasks[task].getName()];
+  if (stagesInFlight(module) > 0) // of every kind of task some have not begun in a first step
+    for (auto task : tasks)
+      if (task.getName().split('.').first == "train")
+        runs[task.getName()] = 1;
+  return runs;
+}
+
 Expectation compiler::expectStep(mlir::ModuleOp module, const planning::Cluster &cluster, const RunSetting &setting,
                                  const ProfileDatabase &database) {
   Expectation result;
   std::map<int64_t, std::pair<size_t, size_t>> callsOf; // by task
+  const llvm::StringMap<int64_t> runs = runsOfTasks(module);
   int64_t fed = 0, number = 0;
   std::map<std::string, int64_t> inputs; // bytes
   for (auto task : module.getOps<mlir::func::FuncOp>()) {
@@ -171,6 +189,7 @@ Expectation compiler::expectStep(mlir::ModuleOp module, const planning::Cluster 
     for (ProgramCall &call : codegen::callsOf(task)) {
       result.calls.push_back(std::move(call));
       result.tasks.push_back(mine);
+      result.times.push_back(runs.lookup(task.getName()));
     }
     callsOf[mine] = {first, result.calls.size()};
     for (unsigned i = 0; i < task.getNumArguments(); ++i)
@@ -184,12 +203,6 @@ Expectation compiler::expectStep(mlir::ModuleOp module, const planning::Cluster 
   Estimator estimator(formula, setting, database, result.calls);
   for (const ProgramCall &call : result.calls)
     result.microseconds.push_back(estimator.time(call));
-  result.times.assign(result.calls.size(), stagesInFlight(module) > 0);
-  if (stagesInFlight(module) == 0)
-    for (const auto &row : rowsOf(module, 1))
-      for (int64_t task : row)
-        for (size_t i = callsOf[task].first; i < callsOf[task].second; ++i)
-          ++result.times[i];
   double sum = 0, known = 0;
   auto timeOf = [&](int64_t steps) {
     std::vector<std::vector<TimedCall>> devices;

@@ -5,6 +5,8 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include "llvm/ADT/StringMap.h"
+
 namespace divisi::compiler {
 
 /// What a program's training step is expected to take, call by call. Times in microseconds.
@@ -32,5 +34,11 @@ std::string whyUnmeasured(const ProfileDatabase &database, const RunSetting &set
 /// schedule, each stage on a device of its own.
 Expectation expectStep(mlir::ModuleOp module, const planning::Cluster &cluster, const RunSetting &setting,
                        const ProfileDatabase &database);
+
+/// The seconds of a collective by formula, along axes of a mesh.
+double secondsOf(const codegen::ProgramCall &collective, const planning::Cluster &cluster, const dist::Mesh &mesh);
+
+/// How often a step runs each task of @train, on all stages together; in an asynchronous schedule once.
+llvm::StringMap<int64_t> runsOfTasks(mlir::ModuleOp module);
 
 } // namespace divisi::compiler

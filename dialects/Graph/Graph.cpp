@@ -54,6 +54,15 @@ bool graph::sameShapes(TypeRange inferred, TypeRange actual) {
   return true;
 }
 
+void graph::eraseUnused(Block &block) {
+  SmallVector<Operation *> operations;
+  for (Operation &op : block.without_terminator())
+    operations.push_back(&op);
+  for (Operation *op : llvm::reverse(operations))
+    if (isOpTriviallyDead(op))
+      op->erase();
+}
+
 Value graph::withoutReshape(Value value) {
   while (auto reshape = value.getDefiningOp<ReshapeOp>())
     value = reshape.getX();

@@ -33,6 +33,8 @@ inline mlir::RankedTensorType tensorType(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType());
 }
 inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) { return tensorType(value).getShape(); }
+/// Erases the operations that only others without a use need.
+void eraseUnused(mlir::Block &block);
 /// The value behind a chain of reshapes; a value that is no reshape is returned itself.
 mlir::Value withoutReshape(mlir::Value value);
 /// The number that a constant of floats has everywhere; null if it has several.

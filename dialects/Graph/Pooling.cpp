@@ -74,6 +74,34 @@ LogicalResult MaxPoolGradOp::verify() {
 LogicalResult SumPoolOp::verify() { return verifyPool(*this, getX(), getResult()); }
 LogicalResult SumPoolGradOp::verify() { return verifyPool(*this, getResult(), getGradient()); }
 
+/// Each offset within a window or, where windows have no gaps, every stride-th one.
+template <typename OpT> static SmallVector<int64_t> windowsOfElement(OpT op) {
+  SmallVector<int64_t> counts;
+  for (auto [window, stride, dilation] : llvm::zip(op.getWindow(), op.getStrides(), op.getDilations()))
+    counts.push_back(dilation == 1 ? llvm::divideCeil(window, stride) : window);
+  return counts;
+}
+SmallVector<int64_t> MaxPoolOp::getVisited() { return llvm::to_vector(getWindow()); }
+SmallVector<int64_t> SumPoolOp::getVisited() { return llvm::to_vector(getWindow()); }
+SmallVector<int64_t> MaxPoolGradOp::getVisited() { return windowsOfElement(*this); }
+SmallVector<int64_t> SumPoolGradOp::getVisited() { return windowsOfElement(*this); }
+
+/// One operation for each element or window that is visited.
+template <typename OpT> static int64_t flopsOfPool(OpT op) {
+  constexpr int64_t most = int64_t(1) << 60; // (of absurd windows)
+  int64_t flops = 1;
+  SmallVector<int64_t> sizes = op.getVisited();
+  llvm::append_range(sizes, shapeOf(op.getResult()));
+  for (int64_t size : sizes)
+    if (llvm::MulOverflow(flops, size, flops) || flops > most)
+      return most;
+  return flops;
+}
+int64_t MaxPoolOp::getFlops() { return flopsOfPool(*this); }
+int64_t MaxPoolGradOp::getFlops() { return flopsOfPool(*this); }
+int64_t SumPoolOp::getFlops() { return flopsOfPool(*this); }
+int64_t SumPoolGradOp::getFlops() { return flopsOfPool(*this); }
+
 dist::ShardingRule MaxPoolOp::getShardingRule() { return poolRule(*this, getX(), getResult(), dist::Linear::no); }
 dist::ShardingRule MaxPoolGradOp::getShardingRule() {
   return poolRule(*this, getResult(), getGradient(), dist::Linear::no);

@@ -20,7 +20,12 @@ class Graph_PoolOp<string mnemonic, string large, string small, list<Trait> trai
       pads_low = array<i64: 0, 0, 1, 0>} }];
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
-  code reduction = [{ ::divisi::graph::Form getForm() { return ::divisi::graph::Form::reduction; } }];
+  code reduction = [{
+    ::divisi::graph::Form getForm() { return ::divisi::graph::Form::reduction; }
+    /// By dimension: the elements of x or, of a gradient, the windows that are visited for each element of the result.
+    ::llvm::SmallVector<int64_t> getVisited();
+    int64_t getFlops();
+  }];
   let extraClassDeclaration = reduction;
 }
 

@@ -15,23 +15,20 @@ namespace {
 
 class Fuser {
 public:
-  Fuser(const Problem &problem, bool evaluation, const LocalStep *local, FusedProblem &result)
-      : problem(problem), evaluation(evaluation), described(problem, evaluation, local), result(result) {}
+  Fuser(const Problem &problem, bool evaluation, FusedProblem &result)
+      : problem(problem), evaluation(evaluation), described(problem, evaluation), result(result) {}
 
   void run(bool forGpu, const Groups &groups) {
     step::Fusion fusion(std::move(described.block), forGpu);
     const step::Block &block = fusion.getBlock();
     described.tensorOf.resize(block.valueCount(), -1); // of copies' results, too
-    described.versionOf.resize(block.valueCount(), -1);
     for (int op : block.order())
-      for (auto [copy, original] : llvm::zip(block.op(op).results, block.op(block.op(op).origin).results)) {
+      for (auto [copy, original] : llvm::zip(block.op(op).results, block.op(block.op(op).origin).results))
         described.tensorOf[copy] = described.tensorOf[original];
-        described.versionOf[copy] = described.versionOf[original];
-      }
     result.stored.assign(problem.tensors.size(), false);
     result.readsOf.resize(problem.ops.size());
     collect(fusion);
-    if (forGpu)
+    if (forGpu && !problem.local) // whose calls have their epilogues
       findEpilogues();
     findKept(groups);
     findLaunches(groups);
@@ -60,49 +57,36 @@ private:
         findOverwrites(fusion, kernel, members);
       }
     for (int op : order)
-      if (graph::isCall(block.op(op).form) && !fusion.getWhen(op)) {
-        if (described.numberOf[op] >= 0)
-          addItem(block, {op}, {op}, true, at[op]);
-        else
-          start(block, op);
-      }
-    for (int output : described.outputs)
-      need(block, output);
-    for (auto [item, stages] : llvm::zip(result.items, stagesOf))
-      for (int stage : stages)
-        for (int value : block.op(stage).results)
-          if (needed[value]) {
-            item.writes.push_back(described.tensorOf[value]);
-            item.made.push_back(described.versionOf[value]);
-            result.stored[described.tensorOf[value]] = true;
-          }
+      if (graph::isCall(block.op(op).form) && !fusion.getWhen(op))
+        addItem(block, {op}, {op}, true, at[op]);
     std::vector<int> place(block.size());
     for (auto [i, op] : llvm::enumerate(order))
       place[op] = i;
     std::vector<int> numbers(result.items.size());
     std::iota(numbers.begin(), numbers.end(), 0);
     llvm::sort(numbers, [&](int a, int b) { return place[stagesOf[a].back()] < place[stagesOf[b].back()]; });
-    std::vector<FusedProblem::Item> sorted;
-    for (int number : numbers)
-      sorted.push_back(std::move(result.items[number]));
-    result.items = std::move(sorted);
-    auto isBefore = [&](int number, int op) { return place[stagesOf[number].back()] < place[op]; };
-    for (auto [start, op] : llvm::zip(result.starts, startsOf))
-      start.item = llvm::partition_point(numbers, [&, op = op](int number) { return isBefore(number, op); }) - numbers.begin();
-  }
-
-  /// Adds collectives that every step runs.
-  void start(const step::Block &block, int op) {
-    for (int operand : block.op(op).operands)
-      need(block, operand);
-    FusedProblem::Start start;
-    for (auto [part, operand] : llvm::zip(described.partsOf[op], block.op(op).operands))
-      if (part.entry >= 0)
-        start.members.push_back({part.version, part.entry, described.versionOf[sourceOf(block, operand)]});
-    if (start.members.empty())
-      return;
-    result.starts.push_back(std::move(start));
-    startsOf.push_back(op);
+    for (int output : described.outputs)
+      need(block, output);
+    std::vector<FusedProblem::Item> wanted; // what has no reader does not run
+    for (int number : llvm::reverse(numbers)) {
+      FusedProblem::Item &item = result.items[number];
+      for (int stage : stagesOf[number])
+        for (int value : block.op(stage).results)
+          if (needed[value])
+            item.writes.push_back(described.tensorOf[value]);
+      if (!item.call && item.writes.empty())
+        continue;
+      for (int value : inputsOf[number])
+        need(block, value);
+      wanted.push_back(std::move(item));
+    }
+    result.items.assign(std::move_iterator(wanted.rbegin()), std::move_iterator(wanted.rend()));
+    for (const FusedProblem::Item &item : result.items) {
+      for (int tensor : item.writes)
+        result.stored[tensor] = true;
+      for (const FusedProblem::Read &read : item.reads)
+        result.readsOf[read.op].push_back(read.operand);
+    }
   }
 
   /// Finds the kernels that only sum the rows of operands of matmuls in 16 bits or TF32.
@@ -233,60 +217,45 @@ private:
 
   void addItem(const step::Block &block, llvm::ArrayRef<int> stages, const std::set<int> &members, bool call, int at) {
     FusedProblem::Item item;
+    llvm::SmallVector<int> &inputs = inputsOf.emplace_back();
     item.call = call;
     item.at = at;
     std::vector<int> sorted(members.begin(), members.end());
     llvm::sort(sorted, [&](int a, int b) { return block.isBefore(a, b); });
     std::set<int> seen; // tensors
-    std::set<std::pair<int64_t, dist::Axes>> cuts;
     for (int op : sorted) {
       int number = described.numberOf[block.op(op).origin];
-      if (number < 0) { // the element at an index, and the indices: the device's place times the size, plus those of a shard
-        const ProblemBlock::Part &part = described.partsOf[block.op(op).origin][0];
-        item.indexing += block.elements(op);
-        if (cuts.insert({part.size, part.axes}).second)
-          item.indexing += part.size + 1;
-      } else { // (a copy and its original may be in one kernel)
-        item.ops.push_back(number);
-      }
+      item.ops.push_back(number); // (a copy and its original may be in one kernel)
       for (auto [i, operand] : llvm::enumerate(block.op(op).operands)) {
         int producer = block.producer(operand);
         const bool writtenOut = !call && producer >= 0 && block.isConstant(producer) && problem.tensors[described.tensorOf[operand]].splat;
-        if (members.count(producer) || writtenOut ||
-            !seen.insert(described.versionOf[operand] < 0 ? described.tensorOf[operand] : operand).second)
+        if (members.count(producer) || writtenOut || !seen.insert(described.tensorOf[operand]).second)
           continue;
-        const int source = sourceOf(block, operand);
-        item.reads.push_back({number, (int)i, described.tensorOf[source], described.versionOf[source]});
-        if (number >= 0)
-          result.readsOf[number].push_back(i);
-        need(block, operand);
+        item.reads.push_back({number, (int)i, described.tensorOf[sourceOf(block, operand)]});
+        inputs.push_back(operand);
       }
     }
-    std::set<int> axes;
-    for (const auto &[size, along] : cuts)
-      axes.insert(along.begin(), along.end());
-    item.indexed = axes.size();
     result.items.push_back(std::move(item));
     stagesOf.push_back(llvm::to_vector(stages));
   }
 
-  /// Whether each row of a kernel is one element, which it computes alone (codegen/Kernels/FormKernels.cpp cuts the rows where
-  /// something is repeated along them).
+  /// Whether each row of a kernel is one element, which it computes alone (codegen/Kernels/FormKernels.cpp).
   static bool isOfElements(const step::Block &block, const step::Fusion::Kernel &kernel, const std::set<int> &members) {
-    const int64_t rows = kernel.rows.back();
-    if (kernel.serial || rows == 1 || !llvm::all_of(kernel.stages, [&](int op) {
-          return block.op(op).isPointwise() && block.elements(op) == rows;
+    const int64_t points = kernel.rows.back();
+    if (kernel.serial || points == 1 || !llvm::all_of(kernel.stages, [&](int op) {
+          return block.op(op).isPointwise() && block.elements(op) == points;
         }))
       return false;
-    return llvm::all_of(members, [&](int op) {
+    const bool flat = llvm::all_of(members, [&](int op) {
       const step::Block::Op &entry = block.op(op);
       if (block.elements(op) == 1 || block.isConstant(op))
         return true;
       for (auto [operand, through] : llvm::zip(entry.operands, entry.rows))
-        if (block.value(operand).elements != 1 && through.back() != rows)
+        if (block.value(operand).elements != 1 && through.back() != points)
           return false;
       return !entry.operands.empty();
     });
+    return step::chooseRows(kernel.rows, points, flat) == points;
   }
 
   /// Of the last item.
@@ -327,14 +296,12 @@ private:
   const bool evaluation;
   ProblemBlock described;
   FusedProblem &result;
-  std::vector<int> startsOf;                    // by start: operation of the block
   std::vector<bool> needed;                     // by value: in memory
-  std::vector<llvm::SmallVector<int>> stagesOf; // by item
+  std::vector<llvm::SmallVector<int>> stagesOf, inputsOf; // by item, as they were found: operations, values
 };
 } // namespace
 
-FusedProblem::FusedProblem(const Problem &problem, bool evaluation, bool forGpu, const Groups &groups,
-                           const LocalStep *local)
+FusedProblem::FusedProblem(const Problem &problem, bool evaluation, bool forGpu, const Groups &groups)
     : forGpu(forGpu) {
-  Fuser(problem, evaluation, local, *this).run(forGpu, groups);
+  Fuser(problem, evaluation, *this).run(forGpu, groups);
 }

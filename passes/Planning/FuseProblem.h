@@ -3,24 +3,18 @@
 
 namespace divisi::planning {
 
-struct LocalStep;
-
-/// The kernels and calls of a program before it is sharded, or of one device under a plan, by the rule of fusion that code generation follows
-/// (step/Fusion.h).
+/// The kernels and calls of a program, before it is sharded or of one device's part of it (Problem::local), by the rule of
+/// fusion that code generation follows (step/Fusion.h).
 struct FusedProblem {
   /// An operand of an operation, by position, and the tensor in memory that it is, or is a view of.
   struct Read {
     int op, operand, memory;
-    int version; // under a plan: that in memory
   };
   /// A kernel or a call.
   struct Item {
     llvm::SmallVector<int, 4> ops;    // in program order; a recomputed operation is in several items
     llvm::SmallVector<Read, 4> reads; // from memory, each tensor once
     llvm::SmallVector<int, 2> writes; // tensors
-    llvm::SmallVector<int, 2> made;   // under a plan: their versions
-    int64_t indexing = 0;             // operations for the indices of shards that it cuts out
-    int64_t indexed = 0;              // numbers that it reads for that: the device's place along axes
     /// Tensors that it may write over ones in memory that it reads (step/InPlace.h).
     llvm::SmallVector<std::pair<int, int>, 1> overwrites;
     bool call = false;
@@ -34,18 +28,8 @@ struct FusedProblem {
     /// The operation to which its time is attributed.
     int home() const { return ops.empty() ? at : *llvm::max_element(ops); }
   };
-  /// Under a plan: collectives that run as one, before the item of this number.
-  struct Start {
-    struct Member {
-      int version, entry; // of its collectives
-      int source;         // version that is there
-    };
-    llvm::SmallVector<Member, 1> members;
-    int item = -1;
-  };
   bool forGpu;
   std::vector<Item> items;  // of every step, in order
-  std::vector<Start> starts; // in order
   std::vector<bool> stored; // by tensor: whether an item writes it to memory
   std::vector<bool> kept;   // by tensor: produced in the forward pass and read from memory in the backward pass
   std::vector<llvm::SmallVector<int, 2>> readsOf; // by operation: operands that items read for it, once for each item
@@ -59,9 +43,8 @@ struct FusedProblem {
   }
 
   /// Of the training step (without operations that only some steps need), or of the evaluation. `groups` has the end of the
-  /// forward pass and the operations of the update. With `local`: of one device's part of the step under that plan.
-  FusedProblem(const Problem &problem, bool evaluation, bool forGpu, const Groups &groups,
-               const LocalStep *local = nullptr);
+  /// forward pass and the operations of the update.
+  FusedProblem(const Problem &problem, bool evaluation, bool forGpu, const Groups &groups);
 };
 
 } // namespace divisi::planning

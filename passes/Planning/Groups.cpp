@@ -50,9 +50,12 @@ private:
     for (const Problem::Output &output : problem.outputs) {
       if (output.loss && producer[output.tensor] >= 0 && inSearch[producer[output.tensor]])
         result.loss = std::max(result.loss, producer[output.tensor]);
-      if (output.state < 0)
+      if (output.state < 0 || output.held)
         read.insert(output.tensor);
     }
+    for (const Problem::Op &op : problem.ops)
+      if (op.message)
+        read.insert(op.operands.begin(), op.operands.end());
     depth.assign(problem.ops.size(), 0);
     for (auto [i, op] : llvm::enumerate(problem.ops))
       for (int tensor : op.operands)

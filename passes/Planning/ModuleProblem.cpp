@@ -1,5 +1,6 @@
 #include "passes/Planning/ModuleProblem.h"
 
+#include "dialects/Dist/Tasks.h"
 #include "dialects/Graph/Arguments.h"
 #include "dialects/Graph/Nodes.h"
 #include "dialects/Graph/WhenNeeded.h"
@@ -18,9 +19,11 @@ namespace {
 
 class Collector {
 public:
-  Collector(ModuleProblem &result, ModuleOp module) : result(result), problem(result.problem) {
+  /// Of a task, with its number of runs in a step.
+  Collector(ModuleProblem &result, Operation *scope, std::optional<int64_t> times = {})
+      : result(result), problem(result.problem), ofTask(times), microbatches(times.value_or(1)) {
     size_t ops = 0, values = 0; // at most
-    module.walk([&](Operation *op) {
+    scope->walk([&](Operation *op) {
       ++ops;
       values += op->getNumResults();
       for (Region &region : op->getRegions())
@@ -31,8 +34,8 @@ public:
   }
 
   LogicalResult add(func::FuncOp function) {
-    auto count = function->getAttrOfType<IntegerAttr>(graph::names::microbatches);
-    microbatches = count ? count.getInt() : 1;
+    if (auto count = function->getAttrOfType<IntegerAttr>(graph::names::microbatches); !ofTask)
+      microbatches = count ? count.getInt() : 1;
     for (BlockArgument argument : function.getArguments())
       if (failed(describe(function, argument)))
         return failure();
@@ -51,6 +54,12 @@ public:
       if (auto name = function.getResultAttrOfType<StringAttr>(i, graph::names::renews))
         if (auto it = states.find(name.getValue()); it != states.end())
           output.state = it->second;
+      if (auto name = heldName(function.getResultAttrDict(i))) {
+        output.held = true;
+        output.seldom = function.getResultAttr(i, dist::names::when) != nullptr;
+        if (auto it = held.find(name.getValue()); it != held.end())
+          output.state = it->second;
+      }
       problem.outputs.push_back(output);
     }
     markSeldom(firstOutput);
@@ -58,6 +67,12 @@ public:
   }
 
 private:
+  /// The name of what tasks of a stage pass on; null: nothing.
+  static StringAttr heldName(DictionaryAttr attributes) {
+    auto held = attributes ? attributes.getAs<DictionaryAttr>(dist::names::held) : DictionaryAttr();
+    return held ? held.getAs<StringAttr>("name") : StringAttr();
+  }
+
   /// Marks the operations of the newest function that only outputs of some steps depend on.
   void markSeldom(size_t firstOutput) {
     std::vector<bool> needed(problem.tensors.size());
@@ -66,7 +81,7 @@ private:
         needed[problem.outputs[i].tensor] = true;
     for (size_t i = problem.ops.size(); i-- > firstOp;) {
       Problem::Op &op = problem.ops[i];
-      op.seldom = llvm::none_of(op.results, [&](int t) { return needed[t]; });
+      op.seldom = !op.message && llvm::none_of(op.results, [&](int t) { return needed[t]; });
       if (!op.seldom)
         for (int t : op.operands)
           needed[t] = true;
@@ -130,17 +145,28 @@ private:
         problem.batchDims.push_back({number, (int)dim});
     } else {
       t.weight = graph::isScalar(argument, "averaged"); // which of them it reads
+      if (auto name = heldName(function.getArgAttrDict(i)))
+        held[name.getValue()] = number;
     }
     return success();
   }
 
   LogicalResult add(Operation &op, bool forward) {
     auto rule = dyn_cast<dist::ShardingRuleInterface>(op);
-    if (!rule)
+    const bool communicates = ofTask && isa<dist::DistDialect>(op.getDialect());
+    if (!rule && !communicates)
       return op.emitError("'") << op.getName() << "' has no sharding rule: it cannot be planned for several devices";
     if (failed(check(&op, op.getOperandTypes())) || failed(check(&op, op.getResultTypes())))
       return failure();
-    Problem::Op entry{rule.getShardingRule(), {}, {}, forward};
+    Problem::Op entry{rule ? rule.getShardingRule() : dist::ShardingRule(), {}, {}, forward};
+    if (communicates) {
+      entry.form = graph::Form::call;
+      entry.message = isa<dist::SendOp, dist::ReceiveOp>(op);
+      entry.collective = !entry.message;
+      auto whole = [](Value value) { return decltype(entry.rule.operands)::value_type(graph::shapeOf(value).size()); };
+      llvm::append_range(entry.rule.operands, llvm::map_range(op.getOperands(), whole));
+      llvm::append_range(entry.rule.results, llvm::map_range(op.getResults(), whole));
+    }
     if (auto cost = dyn_cast<graph::CostInterface>(op))
       entry.flops = cost.getFlops(), entry.form = cost.getForm(), entry.pointFlops = cost.getFlopsPerPoint(),
       entry.workspace = cost.getLibraryWorkspace();
@@ -149,6 +175,7 @@ private:
     entry.images = op.hasAttr(step::Work::imagesAttribute);
     entry.name = graph::pathOf(&op);
     entry.kind = op.getName().getStringRef().str();
+    entry.repeats = ofTask.value_or(1);
     bool weight = true;
     for (Value operand : op.getOperands()) {
       entry.operands.push_back(tensor(operand));
@@ -174,9 +201,10 @@ private:
 
   ModuleProblem &result;
   Problem &problem;
-  llvm::StringMap<int> states, inputs;
+  llvm::StringMap<int> states, inputs, held;
   int64_t batch = 0;
-  int64_t microbatches = 1; // of the function that is being added
+  const std::optional<int64_t> ofTask;
+  int64_t microbatches; // of the function that is being added
   size_t firstOp = 0; // of the function that is being added
 };
 } // namespace
@@ -198,6 +226,15 @@ llvm::DenseSet<Operation *> planning::reportedOps(func::FuncOp function) {
       if (Operation *producer = operand.getDefiningOp())
         work.push_back(producer);
   }
+  return result;
+}
+
+FailureOr<ModuleProblem> ModuleProblem::ofTask(func::FuncOp task, int64_t times) {
+  ModuleProblem result;
+  if (failed(Collector(result, task, times).add(task)))
+    return failure();
+  result.problem.local = true;
+  result.problem.ordered = dist::kindOf(task.getName()) || task->hasAttr(dist::names::partitioned);
   return result;
 }
 

@@ -17,6 +17,8 @@ struct ModuleProblem {
 
   /// Fails, with an error at the operation, where there is no sharding rule.
   static mlir::FailureOr<ModuleProblem> build(mlir::ModuleOp module);
+  /// The problem of one task, which a step runs so often: of what one device has, with collectives and messages as calls.
+  static mlir::FailureOr<ModuleProblem> ofTask(mlir::func::FuncOp task, int64_t times);
 };
 
 /// The forward part of a training step: what its reports (the loss, what is counted; not norms of gradients) are

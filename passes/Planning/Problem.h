@@ -42,15 +42,21 @@ struct Problem {
     graph::Form form = graph::Form::elementwise;
     graph::Workspace workspace; // of GPUs' libraries
     int64_t pointFlops = 0; // of a point of its iteration space
+    /// Of one device's part of a step: a collective, or a message between stages, which runs whether its result is read or not.
+    bool collective = false, message = false;
   };
   /// What a function returns: renews the state (a tensor, split alike if that is possible), or is read whole (-1).
   struct Output {
     int tensor, state = -1;
     bool loss = false;
     bool seldom = false; // not in every step
+    bool held = false;   // of a task: kept in a place of its own for other tasks, that of the state if there is one
   };
   std::vector<Tensor> tensors;
   std::vector<Op> ops;
+  /// Of one device's part of a step, as it is compiled, with collectives and messages as operations (ModuleProblem::ofTask).
+  bool local = false;
+  bool ordered = false; // of such a part: updates stay where they are (codegen/Kernels/OrderUpdates.cpp)
   std::vector<Output> outputs; // function by function
   /// Tensors that are split alike: a state in the functions that share it.
   std::vector<std::pair<int, int>> same;

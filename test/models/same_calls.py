@@ -1,18 +1,11 @@
 """Cases of plans.py: what a plan prices is, call by call, what the program compiled by it runs.
 
-The one list is of the plan alone (`divisi plan --plan FILE --calls`), the other of the compiled module alone (`divisi plan
-DUMP.mlir --calls`, a dump of level exec). Kinds, streams, counts, bytes and FLOPs are equal, and times to six digits, in one order.
+The one list is of the plan alone (`divisi plan --plan FILE --calls`): the planner forms kernels of a device's operations without
+IR (passes/Planning/FuseProblem.cpp) and prices them. The other is of the compiled module alone (`divisi plan DUMP.mlir --calls`, a
+dump of level exec). Kinds, streams, counts, bytes and FLOPs are equal, and times to six digits, in one order.
 same_calls.json has what is left, by way, target, precision and model: the number of calls that differ, which may only fall, and why:
 
-tasks        a pipeline's stages run tasks of their own, each with kernels of its own and messages between them; a plan's list is of
-             the step on all stages
-epilogues    on GPUs, codegen/Kernels/FuseEpilogues.cpp has a rule of its own for what runs in the same call as a product
-reductions   large sums are in two parts (codegen/Kernels/SplitReductions.cpp)
-places       operations that depend on a device's place on the mesh have other forms there (makeLocal: shards of tables, halos, padding)
-simplified   one device's program is simplified once more: equal operations are merged, shards are cut before data moves
-narrow       what is widened from 16 bits and narrowed again is dropped when kernels are formed
-launches     an update waits for a collective in another place than the plan expects, so that another one shares its launch
-top-k        on GPUs, top-k and scatters are kernels (codegen/Kernels/ExpandTopK.cpp, ExpandScatter.cpp)
+launches     a kernel waits for a collective or message in another place than the plan expects, so that another one shares its launch
 """
 
 import difflib

@@ -3,6 +3,7 @@
 #include "compiler/Report/Calls.h"
 #include "compiler/Report/Numbers.h"
 #include "compiler/Report/Throughput.h"
+#include "compiler/PlannedCalls.h"
 #include "divisi/Calibrate.h"
 #include "divisi/Commands.h"
 #include "divisi/DeviceFlags.h"
@@ -78,12 +79,6 @@ int write(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)>
   return wrong.empty() ? 0 : fail(wrong, 1);
 }
 
-/// The calls of the first plan, or of a pipeline.
-llvm::json::Array callsOf(const compiler::Attempt &found) {
-  const ModuleCandidate &plan = found.candidates.empty() ? found.pipelines[0].plan : found.candidates[0];
-  return compiler::describeCalls(plan.planner->calls(plan.mesh, plan.plan));
-}
-
 /// Prints what a program is expected to take.
 int report(const PlanFlags &flags, const compiler::Expectation &program) {
   llvm::json::Object facts{{"step_ms", program.step * 1e-3}};
@@ -110,8 +105,12 @@ int report(const PlanFlags &flags, const compiler::PlanRequest &request, const c
   for (const char *list : {"plans", "pipelines"})
     if (llvm::json::Array *plans = facts.getArray(list))
       compiler::addThroughput(*plans, search.first.work, request.cluster, flags.price);
-  if (flags.calls)
-    facts["calls"] = callsOf(search.first);
+  if (flags.calls) {
+    auto calls = compiler::plannedCalls(search.first, request.cluster, /*isFile=*/!request.file.empty());
+    if (!calls)
+      return fail(calls.takeError());
+    facts["calls"] = compiler::describeCalls(*calls);
+  }
   if (!search.hints.empty())
     facts["hints"] = llvm::json::Array(search.hints);
   if (!search.sync.empty())

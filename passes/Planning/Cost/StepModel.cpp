@@ -2,10 +2,10 @@
 
 #include "passes/Planning/Cost/Packing.h"
 #include "passes/Planning/Cost/StepPieces.h"
-#include "passes/Planning/ProblemBlock.h"
 #include "step/Timeline.h"
 
 #include <numeric>
+#include <set>
 #include <optional>
 
 using namespace divisi;
@@ -27,16 +27,11 @@ enum Stream { computing, communicating };
 
 class Step {
 public:
-  /// `whole`: the kernels of the program before it is sharded; null: they are formed under the plan.
-  Step(const Problem &problem, const Groups &groups, const FusedProblem *whole, bool forGpu, const CostModel &costs,
-       const Plan &plan, const Expansion &expansion)
+  Step(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs, const Plan &plan,
+       const Expansion &expansion)
       : problem(problem), groups(groups), costs(costs), mesh(costs.mesh), all(expansion),
-        collectives(problem, groups, costs.mesh, plan, expansion),
-        local(whole ? nullptr : std::make_unique<LocalStep>(LocalStep{mesh, plan, all, collectives})),
-        own(whole ? std::nullopt
-                  : std::make_optional<FusedProblem>(problem, /*evaluation=*/false, forGpu, groups, local.get())),
-        fused(whole ? *whole : *own), ready(all.versions.size(), -1), made(problem.ops.size()),
-        sent(all.versions.size()), parts(problem, groups, fused, mesh, plan, all, collectives, /*exact=*/!whole) {}
+        collectives(problem, groups, costs.mesh, plan, expansion), fused(fused), ready(all.versions.size(), -1),
+        made(problem.ops.size()), sent(all.versions.size()), parts(problem, groups, fused, mesh, plan, all, collectives) {}
 
   Prediction run() {
     execute();
@@ -48,7 +43,7 @@ public:
     return std::move(result);
   }
   std::vector<StepCall> calls() {
-    executeLocally();
+    execute();
     sort();
     batch();
     timePieces();
@@ -68,34 +63,10 @@ private:
       execute(piece);
     }
   }
-  /// In the order that was found with the kernels: a collective waits for what is before it, as in a program.
-  void executeLocally() {
-    auto next = fused.starts.begin();
-    auto begin = [&](int item) {
-      for (; next != fused.starts.end() && next->item <= item; ++next)
-        for (const auto &member : next->members) {
-          const int run = runFor(collectives.of(member.version)[member.entry]);
-          wait(ready[member.source], run);
-          wait(last, run);
-          membersOf[run].push_back({&collectives.of(member.version)[member.entry], ready[member.source]});
-          ready[member.version] = run;
-        }
-    };
-    for (auto [p, piece] : llvm::enumerate(pieces)) {
-      begin(p);
-      last = piece.run = addRun(computing);
-      for (int version : piece.reads)
-        wait(ready[version], piece.run);
-      for (int version : piece.writes)
-        ready[version] = piece.run;
-    }
-    begin(pieces.size());
-  }
-
   /// What runs in the order of its positions, as far as buckets allow: the users of early members move behind them.
   void sort() {
     order.resize(runs.size());
-    if (collectives.anyCombined() && !local) {
+    if (collectives.anyCombined()) {
       std::vector<int64_t> positions;
       for (const Run &run : runs)
         positions.push_back(run.position);
@@ -108,16 +79,19 @@ private:
   void batch() {
     if (!fused.forGpu)
       return;
-    std::vector<Piece *> pieceOf(runs.size()); // null: a collective
+    std::vector<Piece *> pieceOf(runs.size()); // null: a collective of a plan
     for (Piece &piece : pieces)
       pieceOf[piece.run] = &piece;
     std::vector<bool> underWay(runs.size());
     std::vector<int> begun;
+    std::vector<std::pair<int, int>> awaits; // operations that only some steps need, and what they wait for in each
     step::Batch batch;
     int64_t repeats = 1;
     for (int run : order) {
       Piece *piece = pieceOf[run];
-      if (!piece) {
+      if (!piece || problem.ops[piece->home].collective) {
+        if (int seldom = piece ? firstSeldomReader(piece->home) : -1; seldom >= 0)
+          awaits.push_back({seldom, run});
         batch = {};
         underWay[run] = true;
         begun.push_back(run);
@@ -129,6 +103,11 @@ private:
       repeats = problem.ops[piece->home].repeats;
       for (int earlier : waits[run])
         if (underWay[earlier]) {
+          apart = true;
+          underWay[earlier] = false;
+        }
+      for (auto [number, earlier] : awaits)
+        if (number < piece->home && underWay[earlier]) {
           apart = true;
           underWay[earlier] = false;
         }
@@ -144,6 +123,21 @@ private:
     }
   }
 
+  /// The first operation that only some steps need, of those whose kernels read a result of this one; -1: there is none.
+  int firstSeldomReader(int op) const {
+    std::set<int> read(problem.ops[op].results.begin(), problem.ops[op].results.end());
+    for (int user = op + 1; user < (int)problem.ops.size(); ++user) {
+      const Problem::Op &entry = problem.ops[user];
+      if (llvm::none_of(entry.operands, [&](int t) { return read.count(t); }))
+        continue;
+      if (entry.seldom)
+        return user;
+      if (llvm::none_of(entry.results, [&](int t) { return fused.stored[t]; })) // each reader computes it anew
+        read.insert(entry.results.begin(), entry.results.end());
+    }
+    return -1;
+  }
+
   /// The time of every piece; that of its last operation is all of it.
   void timePieces() {
     result.operations.assign(problem.ops.size(), 0);
@@ -151,16 +145,16 @@ private:
     for (auto [p, piece] : llvm::enumerate(pieces)) {
       const int home = piece.home;
       step::Work timed = piece.work;
-      if (local && piece.batched && piece.launches == 0)
+      if (problem.local && piece.batched && piece.launches == 0)
         continue; // with the first of its launch
-      for (size_t other = p + 1; local && piece.batched && other < pieces.size() && pieces[other].batched && pieces[other].launches == 0; ++other) {
+      for (size_t other = p + 1; problem.local && piece.batched && other < pieces.size() && pieces[other].batched && pieces[other].launches == 0; ++other) {
         timed.flops += pieces[other].work.flops;
         timed.bytes += pieces[other].work.bytes;
       }
       if (piece.apart)
         timed.flops = 0, timed.bytes -= *piece.apart;
       const int launches = piece.apart ? 0 : piece.launches;
-      const auto precision = piece.call || !local ? problem.ops[home].precision : graph::fp32;
+      const auto precision = piece.call || !problem.local ? problem.ops[home].precision : graph::fp32;
       piece.seconds = costs.prices.seconds(timed, precision, launches);
       result.launches[home] += launches;
       result.operations[home] += piece.seconds;
@@ -334,32 +328,19 @@ private:
   /// What runs. What shares a launch is one call.
   std::vector<StepCall> list() const {
     std::vector<StepCall> calls;
-    auto piece = pieces.begin(); // in order, as they run
-    for (int run : order) {
-      if (auto members = membersOf.find(run); members != membersOf.end()) {
-        StepCall &call = calls.emplace_back();
-        call.kind = collectiveName(members->second.front().first->step.kind);
-        call.communicates = true;
-        call.seconds = runs[run].seconds;
-        for (auto [entry, operand] : members->second) {
-          const bool gathers = entry->step.kind == ReshardStep::Kind::allGather;
-          call.bytes += (double)entry->bytes / (gathers ? (double)mesh.parts(entry->step.axes) : 1);
-          call.times = entry->times;
-          addName(call.name, problem.tensors[all.versions[entry->version].tensor].name);
-        }
-        continue;
-      }
-      const Problem::Op &home = problem.ops[piece->home];
-      if (!piece->batched || piece->launches > 0 || calls.empty())
-        calls.push_back({piece->copy ? "copy" : piece->call ? home.kind : "kernel"});
+    for (const Piece &piece : pieces) { // in order, as they run
+      const Problem::Op &home = problem.ops[piece.home];
+      if (!piece.batched || piece.launches > 0 || calls.empty())
+        calls.push_back({piece.copy ? "copy" : piece.call ? home.kind : "kernel"});
       StepCall &call = calls.back();
-      call.flops += piece->work.flops;
-      call.bytes += piece->work.bytes;
-      call.seconds += piece->seconds;
+      call.flops += piece.work.flops;
+      call.bytes += piece.work.bytes;
+      call.seconds += piece.seconds;
       call.times = home.repeats;
-      for (int op : piece->ops)
+      call.operation = piece.home;
+      call.communicates = home.message || home.collective;
+      for (int op : piece.ops)
         addName(call.name, problem.ops[op].name);
-      ++piece;
     }
     return calls;
   }
@@ -377,8 +358,6 @@ private:
   const Mesh &mesh;
   const Expansion &all;
   const StepCollectives collectives;
-  const std::unique_ptr<const LocalStep> local; // null: kernels are those of the whole program
-  const std::optional<FusedProblem> own;
   const FusedProblem &fused;
   std::vector<int> ready;    // by version: the run that makes it; -1: it is there
   std::vector<bool> made;    // by operation
@@ -403,10 +382,17 @@ private:
 
 Prediction planning::predict(const Problem &problem, const Groups &groups, const FusedProblem &fused,
                              const CostModel &costs, const Plan &plan, const Expansion &expansion) {
-  return Step(problem, groups, &fused, fused.forGpu, costs, plan, expansion).run();
+  return Step(problem, groups, fused, costs, plan, expansion).run();
 }
 
-std::vector<StepCall> planning::callsOf(const Problem &problem, const Groups &groups, const CostModel &costs,
-                                        const Plan &plan, const Expansion &expansion) {
-  return Step(problem, groups, nullptr, costs.cluster.device.kind == "cuda", costs, plan, expansion).calls();
+std::vector<StepCall> planning::callsOf(const Problem &problem, const CostModel &costs) {
+  const Groups groups(problem, /*evaluation=*/false);
+  const FusedProblem fused(problem, /*evaluation=*/false, costs.cluster.device.kind == "cuda", groups);
+  Plan whole;
+  for (const Problem::Tensor &tensor : problem.tensors)
+    whole.tensors.emplace_back(tensor.shape.size());
+  for (const Problem::Op &op : problem.ops)
+    whole.ops.emplace_back(op.rule.factors.size());
+  const Expansion expansion = expand(problem, costs.mesh, whole);
+  return Step(problem, groups, fused, costs, whole, expansion).calls();
 }

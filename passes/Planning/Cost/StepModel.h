@@ -46,8 +46,7 @@ struct Prediction {
 /// are those of the program before it is sharded, cut where a value is resharded: quick to find.
 Prediction predict(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs,
                    const Plan &plan, const Expansion &expansion);
-/// What runs, in order, with the kernels of a device's own part of the program, as they are compiled.
-std::vector<StepCall> callsOf(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan,
-                              const Expansion &expansion);
+/// What one device's part of a step (Problem::local) runs, in order.
+std::vector<StepCall> callsOf(const Problem &problem, const CostModel &costs);
 
 } // namespace divisi::planning

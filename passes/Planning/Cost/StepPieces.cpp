@@ -8,9 +8,6 @@ using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
 
-/// A device's place along an axis of the mesh.
-static constexpr int64_t bytesOfIndex = 8;
-
 static void addUnique(llvm::SmallVectorImpl<int> &list, int entry) {
   if (!llvm::is_contained(list, entry))
     list.push_back(entry);
@@ -20,17 +17,17 @@ static bool mayLieAt(const Piece &piece, int version, int old, bool unread, bool
 }
 
 StepPieces::StepPieces(const Problem &problem, const Groups &groups, const FusedProblem &fused, const Mesh &mesh,
-                       const Plan &plan, const Expansion &expansion, const StepCollectives &collectives, bool exact)
+                       const Plan &plan, const Expansion &expansion, const StepCollectives &collectives)
     : end(problem.ops.size()), problem(problem), groups(groups), fused(fused), mesh(mesh), plan(plan), all(expansion),
-      collectives(collectives), exact(exact), written(expansion.versions.size()), cutBefore(expansion.versions.size()),
+      collectives(collectives), written(expansion.versions.size()), cutBefore(expansion.versions.size()),
       wantedBy(problem.tensors.size(), -1), pieceOf(problem.ops.size(), -1) {
   for (auto [v, version] : llvm::enumerate(all.versions)) // a source comes before what is made of it
     sent.push_back(version.source >= 0 && (sent[version.source] || !collectives.of(v).empty()));
   for (const FusedProblem::Item &item : fused.items)
-    exact ? addPiece(item) : addPieces(item);
+    problem.local ? addPiece(item) : addPieces(item);
   llvm::stable_sort(pieces, [](const Piece &a, const Piece &b) { return a.at < b.at; });
   moveUpdates();
-  if (exact) {
+  if (problem.local) {
     for (auto [p, piece] : llvm::enumerate(pieces))
       piece.at = p;
     end = pieces.size();
@@ -64,46 +61,34 @@ void StepPieces::addWork(Piece &piece, const FusedProblem::Item &item, int op) c
     piece.work = work;
   else if (problem.ops[op].rule.linear != Linear::movement) // as exec.kernel counts
     piece.work.flops += work.flops;
-  if (item.call && fused.forGpu)
+  if (item.call && fused.forGpu && !problem.ops[op].results.empty())
     piece.workspace = localWorkspace(problem, all, mesh, op);
 }
 
-/// An item under the plan.
+/// An item of one device's part.
 void StepPieces::addPiece(const FusedProblem::Item &item) {
   Piece &piece = pieces.emplace_back();
   piece.ops = item.ops;
   piece.call = item.call;
-  piece.batched = fused.forGpu && item.elements && !item.epilogue;
+  piece.batched = fused.forGpu && item.elements;
   piece.at = item.at;
   piece.home = item.home();
-  piece.work.flops = (double)item.indexing;
-  piece.work.bytes = (double)(item.indexed * bytesOfIndex);
   for (int op : item.ops)
     addWork(piece, item, op);
-  if (item.epilogue)
-    piece.apart = 0;
-  auto count = [&](int version, int tensor, int here) {
-    // A call has constants in memory, too, each device its part.
-    const double bytes = item.call ? localBytes(problem.tensors[tensor], mesh, all.versions[here].sharding) : bytesOf(version);
-    piece.work.bytes += bytes;
-    if (piece.apart && llvm::is_contained(item.apart, tensor))
-      *piece.apart += bytes;
+  auto use = [&](int tensor, llvm::SmallVectorImpl<int> &versions) {
+    const int version = all.produced[tensor];
+    if (llvm::is_contained(versions, version))
+      return;
+    versions.push_back(version);
+    // A call has constants in memory, too.
+    piece.work.bytes += item.call ? (double)problem.tensors[tensor].bytes() : bytesOf(version);
   };
   for (const FusedProblem::Read &read : item.reads)
-    if (!llvm::is_contained(piece.reads, read.version)) {
-      piece.reads.push_back(read.version);
-      const bool splat = item.call && problem.tensors[read.memory].splat;
-      count(read.version, read.memory, splat ? all.operands[read.op][read.operand] : read.version);
-    }
-  for (auto [version, tensor] : llvm::zip(item.made, item.writes)) {
-    piece.writes.push_back(version);
-    count(version, tensor, version);
-  }
+    use(read.memory, piece.reads);
+  for (int tensor : item.writes)
+    use(tensor, piece.writes);
   for (auto [written, memory] : item.overwrites)
-    for (auto [version, tensor] : llvm::zip(item.made, item.writes))
-      for (const FusedProblem::Read &read : item.reads)
-        if (tensor == written && read.memory == memory)
-          piece.overwrites.push_back({version, read.version});
+    piece.overwrites.push_back({all.produced[written], all.produced[memory]});
 }
 
 /// Whether each element of the piece's results is computed alone.
@@ -265,7 +250,7 @@ void StepPieces::addPieces(const FusedProblem::Item &item) {
 
 /// Updates run where the program runs them (codegen/Kernels/OrderUpdates.cpp).
 void StepPieces::moveUpdates() {
-  if (mesh.devices() > 1 || llvm::any_of(problem.ops, [](const Problem::Op &op) { return op.repeats > 1; }))
+  if (problem.ordered || mesh.devices() > 1 || llvm::any_of(problem.ops, [](const Problem::Op &op) { return op.repeats > 1; }))
     return;
   std::vector<step::OrderedItem> items(pieces.size());
   std::vector<int> writer(all.versions.size(), -1); // pieces
@@ -312,6 +297,15 @@ step::Batch::Kernel StepPieces::kernelOf(const Piece &piece) const {
   return kernel;
 }
 
+/// The version that has the memory of one: itself, or what it is a view of.
+int StepPieces::sourceOf(int tensor, int version) const {
+  for (int maker = groups.maker[tensor]; maker >= 0 && problem.ops[maker].form == graph::Form::view; maker = groups.maker[tensor]) {
+    version = all.operands[maker][0];
+    tensor = problem.ops[maker].operands[0];
+  }
+  return version;
+}
+
 /// Renewed states that cannot be computed in the place of the old one: they are copied there at the end, as
 /// codegen/Kernels/AssignBuffers.cpp does it. A shard that is cut out of a value is written in place, by a kernel
 /// that moves as many bytes.
@@ -327,25 +321,25 @@ void StepPieces::addCopies() {
         for (int source : viewed->second)
           reader[source] = p;
     }
-    if (!exact)
-      for (int op : piece.ops)
-        for (int v : collectives.onDemand[op])
-          reader[all.versions[v].source] = p;
+    for (int op : piece.ops)
+      for (int v : collectives.onDemand[op])
+        reader[all.versions[v].source] = p;
   }
-  for (const FusedProblem::Start &start : fused.starts)
-    for (const auto &member : start.members)
-      reader[member.source] = std::max(reader[member.source], start.item);
-  for (auto [output, version] : llvm::zip(problem.outputs, all.outputs)) {
-    if (output.state < 0 || output.seldom || groups.maker[output.tensor] < 0)
+  llvm::DenseSet<int> placed; // versions that lie where they are held
+  for (auto [output, written] : llvm::zip(problem.outputs, all.outputs)) {
+    const int version = output.held ? sourceOf(output.tensor, written) : written;
+    if (output.seldom || problem.ops.empty() || (!output.held && (output.state < 0 || groups.maker[output.tensor] < 0)))
       continue;
-    const int old = all.produced[output.state], made = writer[version];
-    if (made >= 0 && mayLieAt(pieces[made], version, old, reader[old] < made, made < reader[old]))
+    const int old = output.state < 0 ? -1 : all.produced[output.state], made = writer[version];
+    if (made >= 0 && (old < 0 || mayLieAt(pieces[made], version, old, reader[old] < made, made < reader[old])) &&
+        (!output.held || placed.insert(version).second))
       continue;
     copied[version] = made >= 0 || !collectives.of(version).empty();
     Piece &copy = pieces.emplace_back();
     copy.copy = true;
-    copy.home = groups.maker[output.tensor];
-    copy.ops.push_back(copy.home);
+    copy.home = std::max(0, groups.maker[output.tensor]); // (a value that the task was given has none)
+    if (groups.maker[output.tensor] >= 0)
+      copy.ops.push_back(copy.home);
     copy.reads.push_back(version);
     copy.work.bytes = 2 * bytesOf(version);
     copy.at = end;

@@ -7,10 +7,9 @@ namespace divisi::planning {
 /// The kernels, calls and copies of a device in a step, in the order in which they run.
 class StepPieces {
 public:
-  /// `exact`: the items are those of one device under the plan; else of the program before it is sharded, and an item is
-  /// cut where a value in its middle is resharded.
+  /// Of a program before it is sharded, an item is cut where a value in its middle is resharded.
   StepPieces(const Problem &problem, const Groups &groups, const FusedProblem &fused, const dist::Mesh &mesh,
-             const Plan &plan, const Expansion &expansion, const StepCollectives &collectives, bool exact);
+             const Plan &plan, const Expansion &expansion, const StepCollectives &collectives);
 
   /// What decides whether a piece shares a launch with the one before it.
   step::Batch::Kernel kernelOf(const Piece &piece) const;
@@ -24,6 +23,7 @@ private:
   double bytesOf(int version) const { return planning::bytesOf(problem, mesh, all.versions[version]); }
   llvm::SmallVector<int, 4> neededOps(const FusedProblem::Item &item);
   bool isCut(int version) const;
+  int sourceOf(int tensor, int version) const;
   bool cutsOut(const Piece &piece) const;
   bool isElementwise(const Piece &piece) const;
   void addWork(Piece &piece, const FusedProblem::Item &item, int op) const;
@@ -42,7 +42,6 @@ private:
   const Plan &plan;
   const Expansion &all;
   const StepCollectives &collectives;
-  const bool exact;
   std::vector<bool> sent;      // by version: a collective is among what makes it; without one, it is cut out where it is read
   std::vector<bool> written;   // by version: in the middle of an item, to be resharded
   std::vector<bool> cutBefore; // by version: for a call

@@ -157,10 +157,6 @@ Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::st
   return result;
 }
 
-std::vector<StepCall> Planner::calls(const Mesh &mesh, const Plan &plan) const {
-  return callsOf(problem, step, CostModel(cluster.used(mesh.devices()), mesh), plan, expand(problem, mesh, plan));
-}
-
 Planner::Spaces Planner::spacesOf(llvm::ArrayRef<Mesh> meshes) const {
   Spaces spaces;
   std::vector<std::pair<const Mesh *, std::shared_ptr<const SearchSpace> *>> empty;

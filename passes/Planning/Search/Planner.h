@@ -119,9 +119,6 @@ public:
   Candidate price(const Cluster &cluster, const dist::Mesh &mesh, Plan plan, std::string name,
                   const Expansion &expansion) const;
 
-  /// What a device runs in a step, in order, with the kernels that are compiled for the plan.
-  std::vector<StepCall> calls(const dist::Mesh &mesh, const Plan &plan) const;
-
   /// The kernels and calls of every step.
   const FusedProblem &items() const { return stepItems; }
 

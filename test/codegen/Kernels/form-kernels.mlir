@@ -1,4 +1,4 @@
-// RUN: divisi-opt %s --decompose --form-kernels | FileCheck %s
+// RUN: divisi-opt %s --decompose --prepare-kernels --form-kernels | FileCheck %s
 
 // A library call for the matmul; bias and activation are one kernel over its rows, and the intermediate sum has no buffer.
 // CHECK-LABEL: func.func @bias_relu
