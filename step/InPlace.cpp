@@ -50,7 +50,7 @@ bool InPlace::readsOnlyWhereItWrites(int input) const {
     bool depends = stage;
     for (auto [operand, through] : llvm::zip(op->operands, op->rows))
       if (dependent.contains(operand)) {
-        if (through.back() != elements)
+        if (through.back() != elements || block.value(operand).elements != elements) // a scalar that was repeated has more
           return false;
         depends = true;
       }
