@@ -187,6 +187,7 @@ json::Object PlanReport::plans() const {
       entry["measured_ms"] = candidate.measured * 1e3;
     if (candidate.arenaBytes > 0)
       entry["arena_bytes"] = candidate.arenaBytes;
+    entry["same_within"] = candidate.sameWithin();
     if (candidate.bound > 0)
       entry["search"] = json::Object{
           {"mesh", candidate.boundMesh},

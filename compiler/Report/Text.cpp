@@ -103,7 +103,7 @@ static void printRanking(const json::Object &report, size_t most, bool hasTop, l
   const json::Object &best = *plans[0].getAsObject();
   printRest(plans.size(), most, hasTop, out);
   if (llvm::any_of(llvm::ArrayRef(plans.data(), std::min(most, plans.size())), isMarkedTie))
-    out << "(tie): within " << percent(planning::sameTime) << " of plan 1, which is within the error of predictions\n";
+    out << "(tie): within " << percent(number(best, "same_within")) << " of plan 1, which is within the error of predictions\n";
   if (std::string line = describeThroughput(best); !line.empty())
     out << "\nplan 1: " << line << "\n";
   for (const json::Value &hint : list(report, "hints"))

@@ -8,6 +8,7 @@
 #include "runtime/core/Recorder.h"
 #include "runtime/core/Scratch.h"
 #include "runtime/core/Status.h"
+#include "runtime/core/Teamwork.h"
 
 #include <cstdint>
 #include <exception>
@@ -47,6 +48,8 @@ struct DivisiContext {
   divisi::runtime::Scratch scratch;
   /// Keyed by the kind of service and the address of its parameter block.
   std::map<std::pair<int, const void *>, std::unique_ptr<divisi::runtime::CacheEntry>> cache;
+  /// Of the threads' team (SmallWork.h).
+  divisi::runtime::AsleepCalls asleep;
   /// Set by the first GEMM, when the BLAS library has been told the number of threads.
   bool blasReady = false;
   /// Runs collectives and transfers; null in a program for one device. Not owned.

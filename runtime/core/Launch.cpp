@@ -1,7 +1,9 @@
 #include "runtime/core/Launch.h"
-#include "runtime/core/Context.h"
+#include "runtime/core/SmallWork.h"
 
 using namespace divisi::runtime;
+
+static constexpr int kernelSites = 101; // beside the kinds of convolutions, and products
 
 void divisi_launch(DivisiContext *context, const DivisiKernel *kernel, void *const *buffers) {
   if (context->accelerator)
@@ -9,6 +11,6 @@ void divisi_launch(DivisiContext *context, const DivisiKernel *kernel, void *con
   if (context->failed())
     return;
   ObservedCall observed(context, kernel->name);
-  forEachPiece(kernel->extent, kernel->grain, context->threads,
-               [&](int64_t begin, int64_t end) { kernel->loop(buffers, begin, end); });
+  forEachPieceIfFaster(context, kernelSites, kernel, kernel->extent, kernel->grain,
+                       [&](int64_t begin, int64_t end) { kernel->loop(buffers, begin, end); });
 }

@@ -1,6 +1,7 @@
 #include "Team.h"
 
 #include <omp.h>
+#include <time.h>
 
 /* ThreadSanitizer does not see libgomp's barriers: it is told that members begin after the caller and end before it. */
 #ifdef __SANITIZE_THREAD__
@@ -20,6 +21,18 @@ void divisi_team_set_size(int threads) {
 
 int divisi_team_size(void) { return omp_get_max_threads(); }
 
+static long now(void) {
+  struct timespec time = {0, 0};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1000000000L + time.tv_nsec;
+}
+
+static __thread long ended; /* when the last team did */
+
+long divisi_team_idle(void) { return now() - ended; }
+
+void divisi_team_ended(void) { ended = now(); }
+
 int divisi_team_inside(void) { return omp_in_parallel(); }
 
 UNSEEN void divisi_team_run(int threads, void (*body)(void *data, int member, int members), void *data) {
@@ -32,4 +45,5 @@ UNSEEN void divisi_team_run(int threads, void (*body)(void *data, int member, in
     __tsan_release(&order);
   }
   __tsan_acquire(&order);
+  divisi_team_ended();
 }

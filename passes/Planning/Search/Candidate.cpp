@@ -19,7 +19,7 @@ static double secondsOf(const Candidate &candidate) {
 
 bool planning::isTie(const Candidate &a, const Candidate &b) {
   auto [less, more] = std::minmax({secondsOf(a), secondsOf(b)});
-  return a.fits && b.fits && (a.measured > 0) == (b.measured > 0) && more <= less * (1 + sameTime);
+  return a.fits && b.fits && (a.measured > 0) == (b.measured > 0) && more <= less * (1 + b.sameWithin());
 }
 
 size_t planning::preferred(llvm::ArrayRef<const Candidate *> plans) {
@@ -27,7 +27,8 @@ size_t planning::preferred(llvm::ArrayRef<const Candidate *> plans) {
   const size_t best = std::min_element(plans.begin(), plans.end(), isWorse) - plans.begin();
   size_t chosen = best;
   for (auto [i, plan] : llvm::enumerate(plans))
-    if (isTie(*plan, *plans[best]) && plan->mesh.devices() < plans[chosen]->mesh.devices())
+    if (isTie(*plan, *plans[best]) && std::pair(plan->mesh.devices(), plan->searched) <
+                                          std::pair(plans[chosen]->mesh.devices(), plans[chosen]->searched))
       chosen = i;
   return chosen;
 }

@@ -154,6 +154,7 @@ Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::st
   const Cluster used = on.used(mesh.devices());
   result.prediction = predict(problem, step, stepItems, CostModel(used, mesh), result.plan, expansion);
   result.fits = result.prediction.memory.total() <= used.device.memory;
+  result.error = used.device.kind == "cpu" ? sameTimeOfProcessors : sameTime;
   return result;
 }
 

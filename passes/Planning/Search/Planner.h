@@ -8,6 +8,10 @@
 
 namespace divisi::planning {
 
+/// Steps that differ by less than this share take the same time: predictions are not that exact. And those of processors,
+/// whose threads and ranks disturb each other (docs/numbers.md, "auto").
+constexpr double sameTime = 0.005, sameTimeOfProcessors = 0.03;
+
 /// A plan for one mesh, and what is expected of it.
 struct Candidate {
   std::string name; // "auto data=2,model=4", "data=8 zero=1"
@@ -23,6 +27,10 @@ struct Candidate {
   std::string boundMesh; // the mesh that the bound is for
   double measured = 0;   // seconds of a step by times that were measured on this machine; 0: there are none
   double arenaBytes = 0; // memory of a step as it is compiled; 0: it was not
+  double error = sameTime; // of the prediction: plans that differ by less than this share take the same time
+
+  /// The same of the time by which it is ordered.
+  double sameWithin() const { return measured > 0 ? sameTime : error; }
 };
 
 /// "data=2,model=4".
@@ -31,7 +39,8 @@ std::string nameOf(const dist::Mesh &mesh);
 /// Whether a plan comes before another: what fits, what was measured, then the faster (or what needs less memory), then
 /// fewer devices.
 bool isBetter(const Candidate &a, const Candidate &b);
-/// The index of the plan to choose: of those that take the same time as the best, one for the fewest devices.
+/// The index of the plan to choose: of those that take the same time as the best, one for the fewest devices, of these
+/// rather a strategy than a searched plan.
 size_t preferred(llvm::ArrayRef<const Candidate *> plans);
 
 /// The seconds of the fastest plan that fits; infinity if none does.
@@ -53,9 +62,6 @@ constexpr size_t mostThorough = 2500;
 /// In larger ones, where memory is short, strategies say which numbers of microbatches and recomputed segments are
 /// worth a search.
 constexpr size_t mostOftenSearched = 6000;
-
-/// Steps that differ by less than this share take the same time: predictions are not that exact.
-constexpr double sameTime = 0.005;
 
 /// What plans a search need not find.
 struct PlanLimit {

@@ -1,6 +1,5 @@
 //===- Conv.cpp - convolution and its gradients ---------------------------===//
-#include "runtime/core/Context.h"
-#include "runtime/core/Launch.h"
+#include "runtime/core/SmallWork.h"
 #include "runtime/devices/cpu/ConvPlan.h"
 #include "runtime/devices/cpu/Convert.h"
 
@@ -65,7 +64,9 @@ public:
       forEachPiece(elements(i), grain, context->threads, [&](int64_t begin, int64_t end) {
         convertToFloat(half(buffers[i]) + begin, given, single(operands[i]) + begin, end - begin);
       });
-    if (plan)
+    if (plan && !isSmall && context->threads > 1)
+      withTeam(context, [&] { plan->run(scratch, operands); });
+    else if (plan)
       plan->run(scratch, operands);
     else
       convDirect(kind, conv, operands.data(), context->threads);

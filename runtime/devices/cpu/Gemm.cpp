@@ -1,5 +1,5 @@
 //===- Gemm.cpp - matmuls by OpenBLAS and oneDNN --------------------------===//
-#include "runtime/core/Launch.h"
+#include "runtime/core/SmallWork.h"
 #include "runtime/devices/cpu/Blas.h"
 #include "runtime/devices/cpu/Convert.h"
 #include "runtime/devices/cpu/MatmulPlan.h"
@@ -13,6 +13,9 @@ using namespace divisi::runtime;
 namespace {
 /// Below this number of multiplications a second thread does not pay, which takes microseconds to begin and to end.
 constexpr int64_t parallelWork = 1 << 17;
+/// Above this number the library computes with a team.
+constexpr int64_t teamWork = 1 << 20;
+constexpr int matmulService = 100, batchSites = 102; // beside the kinds of convolutions, and kernels
 /// Numbers that a thread converts, at least.
 constexpr int64_t conversionsPerThread = 1 << 15;
 
@@ -33,7 +36,7 @@ struct Product {
 
   void check();
   void mergeBatch();
-  void run(int threads) const;
+  void run(DivisiContext *context, const void *site) const;
   void runOne(int64_t index) const;
 };
 
@@ -82,13 +85,14 @@ void Product::runOne(int64_t index) const {
     multiply(cblas_sgemm, float());
 }
 
-void Product::run(int threads) const {
+void Product::run(DivisiContext *context, const void *site) const {
+  const int threads = context->threads;
   int64_t batch = g.batch0 * g.batch1;
   // Several matrices of the batch may be added to the same result: then their order matters.
   bool shared = (g.batch0 > 1 && c.stride0 == 0) || (g.batch1 > 1 && c.stride1 == 0);
   if (batch >= threads && batch > 1 && !shared && g.m * g.n * g.k * batch > parallelWork)
     // Within a parallel region OpenBLAS stays on the calling thread.
-    return forEachPiece(batch, 1, threads, [&](int64_t begin, int64_t end) {
+    return forEachPieceIfFaster(context, batchSites, site, batch, parallelWork / (g.m * g.n * g.k) + 1, [&](int64_t begin, int64_t end) {
       for (int64_t index = begin; index < end; ++index)
         runOne(index);
     });
@@ -126,7 +130,7 @@ size_t widenedBytes(const Matrices &x, const DivisiGemm &g) {
 }
 
 /// GEMMs of types that the library lacks: computed in floats.
-void multiplyWidened(DivisiContext *context, const Product &p) {
+void multiplyWidened(DivisiContext *context, const Product &p, const void *site) {
   Product wide = p;
   const std::array<const Matrices *, 3> narrow = {&p.a, &p.b, &p.c};
   const std::array<Matrices *, 3> floats = {&wide.a, &wide.b, &wide.c};
@@ -144,7 +148,7 @@ void multiplyWidened(DivisiContext *context, const Product &p) {
       forEachRow(x, *floats[i], p.g.batch0, p.g.batch1, context->threads,
                  [&x](char *from, float *to) { convertToFloat(from, x.type, to, x.cols); });
   }
-  wide.run(context->threads);
+  wide.run(context, site);
   if (p.c.type != DIVISI_F32)
     forEachRow(p.c, wide.c, p.g.batch0, p.g.batch1, context->threads,
                [&p](char *to, float *from) { convertFromFloat(from, to, p.c.type, p.c.cols); });
@@ -154,8 +158,6 @@ void multiplyWidened(DivisiContext *context, const Product &p) {
 struct PlannedCall : CacheEntry {
   std::unique_ptr<MatmulPlan> plan;
 };
-constexpr int matmulService = 100; // beside the kinds of convolutions
-
 MatmulPlan *planOf(DivisiContext *context, const Product &p, const void *site) {
   auto &entry = context->cache[{matmulService, site}];
   if (!entry) {
@@ -174,10 +176,10 @@ void multiply(DivisiContext *context, const Product &p, const void *site) {
     return plan->run(context->scratch.reserve(plan->scratchBytes()), {p.a.data, p.b.data, p.c.data});
   prepareBlas(context);
   if (p.a.type == p.c.type && (p.a.type == DIVISI_F32 || p.a.type == DIVISI_F64))
-    return p.run(context->threads);
+    return p.run(context, site);
   if (p.a.type == DIVISI_F64 || p.c.type == DIVISI_F64)
     throw std::runtime_error("double precision does not mix with other types");
-  multiplyWidened(context, p);
+  multiplyWidened(context, p, site);
 }
 
 /// An empty sum is zero.
@@ -200,10 +202,14 @@ void divisi::runtime::multiplyOnCpu(DivisiContext *context, const DivisiGemm &g,
     return;
   p.check();
   p.mergeBatch();
-  if (g.k > 0)
-    multiply(context, p, site);
-  else if (!g.accumulate)
-    clear(p.g, p.c);
+  if (g.k <= 0) {
+    if (!g.accumulate)
+      clear(p.g, p.c);
+    return;
+  }
+  if (context->threads > 1 && p.g.batch0 * p.g.batch1 == 1 && p.g.m * p.g.n * p.g.k > teamWork)
+    return withTeam(context, [&] { multiply(context, p, site); });
+  multiply(context, p, site);
 }
 
 void divisi_gemm(DivisiContext *context, const DivisiGemm *params, void *const *buffers) {

@@ -45,14 +45,32 @@ TEST(Launch, CallsEachPieceOnce) {
   configureThreads(3);
   DivisiContext context(3);
   calls.clear();
-  launch(context, record, nullptr, 10, 2);
-  EXPECT_EQ(calls, (std::multiset<std::pair<int64_t, int64_t>>{{0, 4}, {4, 7}, {7, 10}}));
+  launch(context, record, nullptr, 640, 10);
+  EXPECT_EQ(calls, (std::multiset<std::pair<int64_t, int64_t>>{{0, 214}, {214, 427}, {427, 640}}));
   calls.clear();
   launch(context, record, nullptr, 10, 10);
   EXPECT_EQ(calls, (std::multiset<std::pair<int64_t, int64_t>>{{0, 10}}));
   calls.clear();
   launch(context, record, nullptr, 0, 1);
   EXPECT_TRUE(calls.empty());
+}
+
+/// One thread or three, whichever is faster: each element once in any case.
+TEST(Launch, SmallKernelsAreComputedByWhoIsFaster) {
+  configureThreads(3);
+  DivisiContext context(3);
+  DivisiKernel kernel{"kernel", 1, record, 10, 2, 0, 0};
+  for (int run = 0; run < 200; ++run) {
+    calls.clear();
+    divisi_launch(&context, &kernel, nullptr);
+    int64_t end = 0;
+    for (auto [from, to] : calls) {
+      EXPECT_EQ(from, end);
+      end = to;
+    }
+    EXPECT_EQ(end, 10);
+    EXPECT_TRUE(calls.size() == 1 || calls.size() == 3) << calls.size();
+  }
 }
 
 void checkSerial(void *const *buffers, int64_t, int64_t) { *static_cast<int *>(buffers[0]) = divisi_team_inside(); }

@@ -1,0 +1,61 @@
+//===- SmallWork.h - work that a team may not make faster --------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_CORE_SMALLWORK_H
+#define DIVISI_RUNTIME_CORE_SMALLWORK_H
+
+#include "runtime/core/Context.h"
+#include "runtime/core/Launch.h"
+
+#include <chrono>
+
+namespace divisi::runtime {
+
+/// How long a team stays awake, in nanoseconds; its threads spin somewhat longer (runtime/main/Spinning.cpp).
+constexpr int64_t awakeFor = 20000;
+
+inline int64_t steadyNow() { return static_cast<int64_t>(std::chrono::steady_clock::now().time_since_epoch().count()); }
+
+/// A library's call that a team computes in any case.
+template <typename Body> void withTeam(DivisiContext *context, const Body &body) {
+  if (divisi_team_idle() >= awakeFor && steadyNow() - context->asleep.last <= awakeFor)
+    context->asleep.addWaking();
+  context->asleep.end();
+  body();
+  divisi_team_ended();
+}
+
+/// forEachPiece, but for work of less than `mostSmall` grains by the caller alone where that is faster. This changes no
+/// number if no piece depends on another one. `site` is the address of what the call is known by; its kind keeps it apart
+/// from other entries of the context's cache.
+template <typename Body>
+void forEachPieceIfFaster(DivisiContext *context, int kind, const void *site, int64_t extent, int64_t grain, const Body &body) {
+  constexpr int64_t mostSmall = 64;
+  const int64_t grains = pieceCount(extent, grain, mostSmall);
+  if (context->threads == 1 || grains <= 1 || grains == mostSmall || divisi_team_inside())
+    return forEachPiece(extent, grain, context->threads, body);
+  struct Site : CacheEntry, Teamwork {};
+  auto &entry = context->cache[{kind, site}];
+  if (!entry)
+    entry = std::make_unique<Site>();
+  auto &teamwork = static_cast<Site &>(*entry);
+  AsleepCalls &asleep = context->asleep;
+  const int64_t begin = steadyNow();
+  const auto team = divisi_team_idle() < awakeFor ? Teamwork::awake : Teamwork::asleep;
+  if (team == Teamwork::awake || begin - asleep.last > awakeFor)
+    asleep.end();
+  const auto way = teamwork.choose(team);
+  if (way == Teamwork::alone)
+    body(int64_t(0), extent);
+  else
+    forEachPiece(extent, grain, context->threads, body);
+  asleep.last = steadyNow();
+  const auto taken = static_cast<double>(asleep.last - begin);
+  teamwork.note(way, taken);
+  if (way == Teamwork::asleep)
+    asleep.noteWaking(teamwork.longer(taken));
+  else if (team == Teamwork::asleep)
+    asleep.add(teamwork);
+}
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_CORE_SMALLWORK_H
