@@ -153,12 +153,7 @@ LogicalResult Compilation::applyPipeline(PipelineCandidate best) {
     note("an asynchronous pipeline does not compute the numbers of one device (docs/pipelines.md)");
   if (best.plan.mesh.devices() > 1) {
     model.module = std::move(*best.module);
-    model.module->walk([](Operation *op) { op->removeAttr(dist::names::stage); });
-    if (!microbatches.axes.empty() &&
-        failed(pipelining::assignNarrowStages(*model.module, microbatches.stages, microbatches.cuts,
-                                              pipelining::StageWeights::nominal(), microbatches.axes)))
-      return failure();
-    if (failed(planning::applyCandidate(*model.module, best.plan, subjectOf(best.hash))))
+    if (failed(applyStages(*model.module, best.plan, microbatches, subjectOf(best.hash))))
       return failure();
   } else if (failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); }))) {
     return failure(); // nothing is sharded, as if the plan had been given

@@ -30,6 +30,15 @@ std::string PipelineCandidate::name() const {
          (options.remat % options.allParts ? "=" + std::to_string(options.remat) : "");
 }
 
+LogicalResult compiler::applyStages(ModuleOp module, const ModuleCandidate &plan, const MicrobatchOptions &options,
+                                    const PlanSubject &subject) {
+  module.walk([](Operation *op) { op->removeAttr(dist::names::stage); });
+  if (!options.axes.empty() &&
+      failed(pipelining::assignNarrowStages(module, options.stages, options.cuts, pipelining::StageWeights::nominal(), options.axes)))
+    return failure();
+  return applyCandidate(module, plan, subject);
+}
+
 FailureOr<StepInParts> StepInParts::make(ModuleOp module, const MicrobatchOptions &options, const Cluster &cluster) {
   StepInParts step;
   step.module = std::make_shared<OwningOpRef<ModuleOp>>(module.clone());
@@ -76,13 +85,7 @@ FailureOr<PipelineCandidate> StepInParts::simulate(const Priced &priced, const M
 }
 
 std::unique_ptr<StepInParts::Priced> StepInParts::priceAlone(const Cluster &cluster) const {
-  dist::Mesh one;
-  Plan whole;
-  for (const Problem::Tensor &tensor : problem.problem.tensors)
-    whole.tensors.emplace_back(tensor.shape.size());
-  for (const Problem::Op &op : problem.problem.ops)
-    whole.ops.emplace_back(op.rule.factors.size());
-  return price(cluster, one, whole, "one device");
+  return price(cluster, {}, unsplit(problem.problem), "one device");
 }
 
 FailureOr<PipelineCandidate> StepInParts::simulateNarrow(const dist::Mesh &mesh, const Plan &plan,

@@ -30,6 +30,11 @@ struct PipelineCandidate {
   std::string name() const;
 };
 
+/// Applies a plan for the devices of a stage to a module in the microbatches of `options`, which have the names of the cuts,
+/// and writes it at the head of the module.
+mlir::LogicalResult applyStages(mlir::ModuleOp module, const planning::ModuleCandidate &plan, const MicrobatchOptions &options,
+                                const planning::PlanSubject &subject);
+
 /// A step split into microbatches, for which pipelines are planned.
 struct StepInParts {
   std::shared_ptr<mlir::OwningOpRef<mlir::ModuleOp>> module;

@@ -1,8 +1,8 @@
 #include "compiler/PlannedCalls.h"
 
 #include "compiler/Profile/Expectation.h"
+#include "compiler/RankPlans.h"
 #include "dialects/Dist/Dist.h"
-#include "passes/Pipelining/AssignStages.h"
 
 #include "mlir/Pass/PassManager.h"
 
@@ -13,14 +13,10 @@ using namespace divisi::planning;
 
 /// Applies the plan and splits the step into the tasks of a device, as Compilation does.
 static LogicalResult split(ModuleOp module, const ModuleCandidate &plan, const MicrobatchOptions &options, bool forGpu) {
+  removeNoiseScale(module);
   PassManager manager(module.getContext());
   if (plan.mesh.devices() > 1) {
-    module.walk([](Operation *op) { op->removeAttr(dist::names::stage); });
-    if (!options.axes.empty() &&
-        failed(pipelining::assignNarrowStages(module, options.stages, options.cuts, pipelining::StageWeights::nominal(),
-                                              options.axes)))
-      return failure();
-    if (failed(applyCandidate(module, plan, {})))
+    if (failed(applyStages(module, plan, options, {})))
       return failure();
     addDistPipeline(manager, {}, options);
   } else if (options.any()) {
@@ -53,13 +49,13 @@ static llvm::Expected<std::vector<StepCall>> callsOf(ModuleOp module, const Modu
     auto times = runs.find(task.getName());
     if (times == runs.end())
       continue;
-    dist::Mesh mesh{{{dist::stageAxis.str(), options.stages}}};
+    dist::Mesh mesh; // of the devices that collectives span
     if (auto attr = task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned))
       mesh = dist::toMesh(attr);
     auto found = ModuleProblem::ofTask(task, times->second);
     if (failed(found))
       return told();
-    for (StepCall &call : planning::callsOf(found->problem, CostModel(used, mesh))) {
+    for (StepCall &call : planning::callsOf(found->problem, CostModel(used, {}))) {
       if (call.operation >= 0 && found->ops[call.operation]->hasAttr("axes"))
         price(call, found->ops[call.operation], used, mesh);
       if (call.kind != dist::ReceiveOp::getOperationName())
@@ -70,6 +66,8 @@ static llvm::Expected<std::vector<StepCall>> callsOf(ModuleOp module, const Modu
 }
 
 llvm::Expected<std::vector<StepCall>> compiler::plannedCalls(const Attempt &found, const Cluster &cluster, bool isFile) {
+  if (found.isApart)
+    llvm::errs() << "note: --calls lists the plan as if its 'sync' were all-reduce\n";
   if (found.candidates.empty()) {
     const PipelineCandidate &pipeline = found.pipelines[0];
     return callsOf(**pipeline.module, pipeline.plan, pipeline.options, cluster);

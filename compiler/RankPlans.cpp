@@ -17,8 +17,7 @@ static constexpr size_t mostCompiled = 5, mostOperations = 6000;
 
 RunSetting compiler::settingFor(int64_t ranks) { return {ranks, std::max<int64_t>(1, thisMachine().cores / ranks)}; }
 
-/// Removes the noise scale, for which not every candidate has shares of the batch: plans are ordered without it.
-static void removeNoiseScale(ModuleOp module) {
+void compiler::removeNoiseScale(ModuleOp module) {
   auto train = module.lookupSymbol<func::FuncOp>("train");
   if (auto result = train ? graph::findReport(train, graph::gradSquareBig) : std::nullopt) {
     train.getBody().front().getTerminator()->eraseOperand(*result);

@@ -18,6 +18,10 @@ llvm::Expected<RankedPlans> rankPlans(mlir::ModuleOp module, const planning::Clu
                                       const planning::PlannerOptions &options, int64_t microbatches,
                                       const ProfileDatabase &database, const MicrobatchOptions &already = {});
 
+/// Removes the noise scale from a step, for which not every plan has shares of the batch: plans are ordered, and listed, without
+/// it.
+void removeNoiseScale(mlir::ModuleOp module);
+
 /// The ranks and threads of a run on this machine, as `divisi run` divides its cores among `ranks`.
 RunSetting settingFor(int64_t ranks);
 

@@ -48,9 +48,12 @@ public:
       if (place ? !mayLieAt(buffer, argumentAt(*place)) : inSlot) {
         OpBuilder builder(terminator);
         auto copy = exec::CopyOp::create(builder, value.getLoc(), value.getType(), value);
-        if (auto item = buffer.getDefiningOp<exec::ItemInterface>())
-          if (auto when = item.getWhen()) // what is not computed in every step is not copied in every step
-            copy.setWhen(*when);
+        // What is not wanted in every step is not copied in every step.
+        auto item = buffer.getDefiningOp<exec::ItemInterface>();
+        if (auto when = item ? item.getWhen() : std::nullopt)
+          copy.setWhen(*when);
+        else if (auto wanted = task.getResultAttrOfType<IntegerAttr>(i, dist::names::when))
+          copy.setWhen(wanted.getInt());
         terminator->setOperand(i, copy.getOutput());
         buffer = copy.getOutput();
       }

@@ -106,7 +106,7 @@ def PrepareKernelsPass : Pass<"prepare-kernels", "::mlir::func::FuncOp"> {
 def FormKernelsPass : Pass<"form-kernels", "::mlir::func::FuncOp"> {
   let summary = "Groups graph operations into fused kernels and library calls";
   let description = [{
-    Input: simple graph operations (after prepare-kernels). Output: exec.kernel, exec.call, constants, and reshapes of whole
+    Input: simple graph operations; no barriers (after prepare-kernels). Output: exec.kernel, exec.call, constants, and reshapes of whole
     buffers. Fails when an operation has no lowering. Which values are computed once and which are recomputed where they
     are used: see step/Fusion.h.
   }];

@@ -246,6 +246,15 @@ private:
 };
 } // namespace
 
+Plan planning::unsplit(const Problem &problem) {
+  Plan plan;
+  for (const auto &tensor : problem.tensors)
+    plan.tensors.emplace_back(tensor.shape.size());
+  for (const auto &op : problem.ops)
+    plan.ops.emplace_back(op.rule.factors.size());
+  return plan;
+}
+
 Expansion planning::expand(const Problem &problem, const Mesh &mesh, const Plan &plan) {
   return Expander(problem, mesh, plan).run();
 }

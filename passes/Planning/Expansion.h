@@ -19,6 +19,9 @@ struct Expansion {
   std::vector<int> outputs;                        // by output
 };
 
+/// Every tensor whole, on all devices.
+Plan unsplit(const Problem &problem);
+
 /// Requests the operand shardings of every operation's split, keeps sums pending through linear operations if they have
 /// no other users, and derives every requested sharding from the nearest existing one. State is gathered for each use
 /// separately, so that it need not stay replicated between the forward and the backward pass (ZeRO-3).

@@ -40,7 +40,7 @@ private:
     std::vector<int> order = block.order(), at(block.size(), -1);
     int next = problem.ops.size() - 1; // the operation of the problem at or behind each one
     for (int op : llvm::reverse(order)) {
-      if (op < (int)described.numberOf.size() && described.numberOf[op] >= 0)
+      if (op < (int)described.numberOf.size())
         next = described.numberOf[op];
       at[op] = next;
     }
@@ -67,7 +67,7 @@ private:
     llvm::sort(numbers, [&](int a, int b) { return place[stagesOf[a].back()] < place[stagesOf[b].back()]; });
     for (int output : described.outputs)
       need(block, output);
-    std::vector<FusedProblem::Item> wanted; // what has no reader does not run
+    std::vector<FusedProblem::Item> wanted; // a kernel without a reader does not run
     for (int number : llvm::reverse(numbers)) {
       FusedProblem::Item &item = result.items[number];
       for (int stage : stagesOf[number])
@@ -118,7 +118,7 @@ private:
       else
         fuseActivation(item, maker);
       for (const FusedProblem::Read &read : item.reads)
-        if (read.op >= 0 && llvm::is_contained(item.apart, read.memory))
+        if (llvm::is_contained(item.apart, read.memory))
           result.readsOf[read.op].erase(llvm::find(result.readsOf[read.op], read.operand));
     }
   }

@@ -26,7 +26,7 @@ struct FusedProblem {
     int at = -1;           // the position in the program, as the number of an operation
 
     /// The operation to which its time is attributed.
-    int home() const { return ops.empty() ? at : *llvm::max_element(ops); }
+    int home() const { return *llvm::max_element(ops); }
   };
   bool forGpu;
   std::vector<Item> items;  // of every step, in order

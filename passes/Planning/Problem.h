@@ -42,7 +42,7 @@ struct Problem {
     graph::Form form = graph::Form::elementwise;
     graph::Workspace workspace; // of GPUs' libraries
     int64_t pointFlops = 0; // of a point of its iteration space
-    /// Of one device's part of a step: a collective, or a message between stages, which runs whether its result is read or not.
+    /// Of one device's part of a step: a collective, or a message between stages, which runs in every step even without a reader.
     bool collective = false, message = false;
   };
   /// What a function returns: renews the state (a tensor, split alike if that is possible), or is read whole (-1).

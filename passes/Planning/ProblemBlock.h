@@ -11,7 +11,7 @@ struct ProblemBlock {
 
   step::Block block;
   std::vector<int> tensorOf; // by value
-  std::vector<int> numberOf; // by operation of the block: that of the problem; -1: it was inserted
+  std::vector<int> numberOf; // by operation of the block: that of the problem
   std::vector<int> outputs;  // by output of the problem: the value; -1: it is of the other part
 };
 

@@ -42,6 +42,12 @@ struct DivisiContext {
       error = divisi::runtime::Status::failure(std::move(message));
   }
 
+  /// Forgets what is known of calls by their addresses, whose code is freed.
+  void forgetCalls() {
+    asleep = {};
+    cache.clear();
+  }
+
   int threads;
   uint32_t wants = 0; ///< bits of DivisiWhen
   divisi::runtime::Status error;

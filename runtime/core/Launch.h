@@ -24,7 +24,7 @@ inline std::pair<int64_t, int64_t> pieceOf(int64_t extent, int64_t index, int64_
   return {begin, begin + size + (index < longer ? 1 : 0)};
 }
 
-/// Calls body(begin, end) for every piece of [0, extent). The division depends on the arguments only. A body must not
+/// Calls body(begin, end) for every piece of [0, extent) (work that is small: SmallWork.h). The division depends on the arguments only. A body must not
 /// throw. All threads of the pool take part even if there are fewer pieces, because libgomp would end the threads that
 /// a smaller team does not use and restart them for the next larger one.
 template <typename Body> void forEachPiece(int64_t extent, int64_t grain, int threads, const Body &body) {

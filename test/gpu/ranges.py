@@ -75,8 +75,8 @@ def check_layers(model, ranges):
 
 
 def listed(calls):
-    """Without the calls for metrics, which have the names of kernels and services."""
-    return [call for call in calls if not re.fullmatch(r"kernel\d+|divisi_\w+", call)]
+    """Without the calls for metrics, which have the names of kernels and services; and copies, of which some are only for metrics."""
+    return [call for call in calls if not re.fullmatch(r"kernel\d+|divisi_\w+|copy", call)]
 
 
 def check_names(plain, traced, events, microbatches):

@@ -187,7 +187,7 @@ def slow_network_between(p):
     slower = p.cluster(NVLINK, ("ethernet", 2, "10Gb/s", "30us"), device="h100")
     few = p.plans(case, "--cluster", slower, "--dim", "batch=16")[0]
     one = p.plans(case, "--cluster", slower, "--dim", "batch=16", "--mesh", "model=8")[0]
-    yield "a useless network: not slower than one machine of the two", few["step_ms"] <= one["step_ms"] * (1 + 1e-9), \
+    yield "a useless network: not slower than one machine of the two", few["step_ms"] <= one["step_ms"] * 1.005, \
         f"{told(few)}; {told(one)}"
 
 

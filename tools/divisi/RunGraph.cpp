@@ -85,7 +85,7 @@ std::string runCase(const Case &test, DivisiContext &runtime) {
              std::to_string(graph::bytesOf(input.type));
   }
   (*function)->run(&runtime);
-  runtime.cache.clear(); // keyed by addresses of this function's code, which is freed
+  runtime.forgetCalls(); // this function's code is freed
   if (runtime.failed()) {
     std::string message = runtime.error.message();
     runtime.error = {};

@@ -13,7 +13,7 @@ struct StepCall {
   double seconds = 0;
   bool communicates = false; // on the stream of communication
   int64_t times = 1;         // in a step: once for each microbatch, perhaps
-  int operation = -1;        // of the problem, at which it stands; -1: a call of a compiled program
+  int operation = -1;        // of the problem, at which it stands; -1: a copy, or a call of a compiled program
 };
 
 } // namespace divisi::planning

@@ -41,14 +41,13 @@ public:
   /// Times that a step makes a version by communication: for each use in a microbatch, or when its value is there.
   int64_t repeatsOf(int version) const;
 
-  /// The steps of a reshard, as `partition` makes them.
-  std::vector<dist::ReshardStep> stepsOf(int version) const;
-
   std::vector<bool> needed; // by version: every step reads it, or what comes from it
   std::vector<llvm::SmallVector<int, 2>> onDemand,
       follows; // versions: by operation that alone uses them, unless they are fetched ahead; by their source
 
 private:
+  /// The steps of a reshard, as `partition` makes them.
+  std::vector<dist::ReshardStep> stepsOf(int version) const;
   void findNeeded();
   void findCrossing();
   bool isFetched(int version) const;

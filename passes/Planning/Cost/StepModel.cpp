@@ -6,7 +6,6 @@
 
 #include <numeric>
 #include <set>
-#include <optional>
 
 using namespace divisi;
 using namespace divisi::dist;
@@ -89,7 +88,7 @@ private:
     int64_t repeats = 1;
     for (int run : order) {
       Piece *piece = pieceOf[run];
-      if (!piece || problem.ops[piece->home].collective) {
+      if (!piece || (!piece->copy && problem.ops[piece->home].collective)) {
         if (int seldom = piece ? firstSeldomReader(piece->home) : -1; seldom >= 0)
           awaits.push_back({seldom, run});
         batch = {};
@@ -337,8 +336,8 @@ private:
       call.bytes += piece.work.bytes;
       call.seconds += piece.seconds;
       call.times = home.repeats;
-      call.operation = piece.home;
-      call.communicates = home.message || home.collective;
+      call.operation = piece.copy ? -1 : piece.home;
+      call.communicates = !piece.copy && (home.message || home.collective);
       for (int op : piece.ops)
         addName(call.name, problem.ops[op].name);
     }
@@ -388,11 +387,7 @@ Prediction planning::predict(const Problem &problem, const Groups &groups, const
 std::vector<StepCall> planning::callsOf(const Problem &problem, const CostModel &costs) {
   const Groups groups(problem, /*evaluation=*/false);
   const FusedProblem fused(problem, /*evaluation=*/false, costs.cluster.device.kind == "cuda", groups);
-  Plan whole;
-  for (const Problem::Tensor &tensor : problem.tensors)
-    whole.tensors.emplace_back(tensor.shape.size());
-  for (const Problem::Op &op : problem.ops)
-    whole.ops.emplace_back(op.rule.factors.size());
+  const Plan whole = unsplit(problem);
   const Expansion expansion = expand(problem, costs.mesh, whole);
   return Step(problem, groups, fused, costs, whole, expansion).calls();
 }

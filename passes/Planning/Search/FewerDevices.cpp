@@ -70,7 +70,7 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, ll
   for (int64_t devices : fewerThan(all)) {
     const bool fewer = devices < itsDevices, uneven = all % devices != 0;
     const bool saves = fewer && !(large && uneven); // they may take the same time, all others must be faster
-    const double most = fastestSoFar * (saves ? 1 + sameTime : 1 - (large ? fasterOfLarge : sameTime));
+    const double most = fastestSoFar * (saves ? 1 + best.error : 1 - (large ? fasterOfLarge : sameTime));
     const double least = leastSeconds(one, devices);
     if (least >= most)
       continue; // too few for that much work
@@ -86,7 +86,7 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, ll
       continue;
     only.alone = false;
     auto others = llvm::expectedToOptional(firstCandidates(only, {most, share}));
-    const double accepted = large && !saves ? most : best.prediction.seconds * (1 + sameTime);
+    const double accepted = large && !saves ? most : best.prediction.seconds * (1 + best.error);
     for (Candidate &candidate : others ? *others : std::vector<Candidate>())
       if (candidate.fits && candidate.prediction.seconds <= accepted)
         result.push_back(std::move(candidate));

@@ -8,15 +8,6 @@ using namespace divisi::planning;
 
 static constexpr size_t mostInputs = 4; // that strategies try split over each axis
 
-Plan planning::unsplit(const Problem &problem) {
-  Plan plan;
-  for (const auto &tensor : problem.tensors)
-    plan.tensors.emplace_back(tensor.shape.size());
-  for (const auto &op : problem.ops)
-    plan.ops.emplace_back(op.rule.factors.size());
-  return plan;
-}
-
 bool planning::splitsNothing(const Plan &plan) {
   auto isWhole = [](const auto &dims) { return llvm::all_of(dims, [](const auto &axes) { return axes.empty(); }); };
   return llvm::all_of(plan.tensors,

@@ -3,8 +3,6 @@
 
 namespace divisi::planning {
 
-/// Every tensor whole, on all devices.
-Plan unsplit(const Problem &problem);
 /// Whether every device computes everything.
 bool splitsNothing(const Plan &plan);
 

@@ -217,7 +217,8 @@ std::vector<Candidate> Planner::search(const Spaces &spaces, const Mesh &mesh, c
       unforeseen = std::max(unforeseen, found.prediction.memory.total() - solution.memory);
       settled = found.fits || solution.infeasible || unforeseen >= memory;
       for (const std::vector<int> &choice : solution.others)
-        if (Candidate other = candidateOf(choice); isBetter(other, found) && !isTie(other, found))
+        if (Candidate other = candidateOf(choice);
+            isBetter(other, found) && (!found.fits || other.prediction.seconds * (1 + sameTime) < found.prediction.seconds))
           found = std::move(other);
       if (!best || isBetter(found, *best))
         best = std::move(found);

@@ -52,7 +52,7 @@ template <class Candidates> double fastest(const Candidates &candidates) {
   return seconds;
 }
 
-/// Whether two plans that fit take the same time, as far as predictions are exact.
+/// Whether two plans that fit take the same time, as far as the times of the second are exact.
 bool isTie(const Candidate &a, const Candidate &b);
 
 /// In programs of up to so many operations every strategy on every mesh is a candidate, and searched on from where it

@@ -13,7 +13,7 @@ using namespace divisi::runtime;
 namespace {
 /// Below this number of multiplications a second thread does not pay, which takes microseconds to begin and to end.
 constexpr int64_t parallelWork = 1 << 17;
-/// Above this number the library computes with a team.
+/// Above this number the library computes with a team, with or without gain.
 constexpr int64_t teamWork = 1 << 20;
 constexpr int matmulService = 100, batchSites = 102; // beside the kinds of convolutions, and kernels
 /// Numbers that a thread converts, at least.
@@ -87,17 +87,20 @@ void Product::runOne(int64_t index) const {
 
 void Product::run(DivisiContext *context, const void *site) const {
   const int threads = context->threads;
-  int64_t batch = g.batch0 * g.batch1;
+  int64_t batch = g.batch0 * g.batch1, each = g.m * g.n * g.k;
   // Several matrices of the batch may be added to the same result: then their order matters.
   bool shared = (g.batch0 > 1 && c.stride0 == 0) || (g.batch1 > 1 && c.stride1 == 0);
-  if (batch >= threads && batch > 1 && !shared && g.m * g.n * g.k * batch > parallelWork)
-    // Within a parallel region OpenBLAS stays on the calling thread.
-    return forEachPieceIfFaster(context, batchSites, site, batch, parallelWork / (g.m * g.n * g.k) + 1, [&](int64_t begin, int64_t end) {
-      for (int64_t index = begin; index < end; ++index)
-        runOne(index);
-    });
-  for (int64_t index = 0; index < batch; ++index)
-    runOne(index);
+  auto runSome = [&](int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index)
+      runOne(index);
+  };
+  if (batch < threads || batch == 1 || shared || each * batch <= parallelWork)
+    return runSome(0, batch);
+  // Within a parallel region OpenBLAS stays on the calling thread. Outside it divides products of twice parallelWork and more
+  // among threads, and its sums are others then: only smaller ones may be computed either way.
+  if (each <= parallelWork)
+    return forEachPieceIfFaster(context, batchSites, site, batch, parallelWork / each + 1, runSome);
+  forEachPiece(batch, 1, threads, runSome);
 }
 
 /// Calls body(wide, narrow row, narrow matrix) for rows of `x` and their places in the dense floats `wide`.

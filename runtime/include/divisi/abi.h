@@ -93,7 +93,7 @@ enum DivisiWhen {
  * then. */
 int32_t divisi_wants(DivisiContext *context, int32_t when);
 
-/* Runs a kernel: on a CPU over [0, extent), split over the pool's threads in pieces of at least `grain`. */
+/* Runs a kernel: on a CPU over [0, extent), split over the pool's threads in pieces of at least `grain`, if they are faster than one. */
 void divisi_launch(DivisiContext *context, const DivisiKernel *kernel, void *const *buffers);
 
 /* c[i][j] = op(a[i][j]) * op(b[i][j]) for i < batch0, j < batch1. Strides in elements; row-major matrices.

@@ -206,4 +206,24 @@ TEST(GemmTypes, AccumulatesOverTheBatchWithOneResult) {
   g.c0 = g.c1 = 0, g.accumulate = 1;
   check<float>(g, DIVISI_F32, 2, 1e-5);
 }
+
+/// Products that a library divides among threads are others then: which thread computes one does not depend on the time.
+TEST(GemmTypes, TheBitsOfABatchDoNotDependOnTime) {
+  for (Case sizes : {Case{1, 8, 400, 64, 400}, Case{1, 40, 32, 32, 33}}) {
+    DivisiGemm g = describe(sizes, false, false, Dense);
+    g.type = g.result_type = DIVISI_F32;
+    auto [ar, ac, br, bc] = sizesOf(g);
+    std::vector<float> a = randomNumbers(extent(g, ar, ac, g.lda, g.a0, g.a1), 1), b = randomNumbers(extent(g, br, bc, g.ldb, g.b0, g.b1), 2);
+    std::vector<float> c(extent(g, g.m, g.n, g.ldc, g.c0, g.c1)), first;
+    DivisiContext context(configureThreads(2));
+    void *buffers[] = {a.data(), b.data(), c.data()};
+    for (int run = 0; run < 150; ++run) {
+      divisi_gemm(&context, &g, buffers);
+      ASSERT_TRUE(succeeded(context.error));
+      if (run == 0)
+        first = c;
+      ASSERT_EQ(c, first) << "in run " << run;
+    }
+  }
+}
 } // namespace
