@@ -13,8 +13,8 @@ using namespace divisi::runtime;
 namespace {
 /// Below this number of multiplications a second thread does not pay, which takes microseconds to begin and to end.
 constexpr int64_t parallelWork = 1 << 17;
-/// Above this number the library computes with a team, with or without gain.
-constexpr int64_t teamWork = 1 << 20;
+/// Above this number OpenBLAS computes with a team (its GEMM_MULTITHREAD_THRESHOLD of 4 times 65,536), with or without gain.
+constexpr int64_t teamWork = 1 << 18;
 constexpr int matmulService = 100, batchSites = 102; // beside the kinds of convolutions, and kernels
 /// Numbers that a thread converts, at least.
 constexpr int64_t conversionsPerThread = 1 << 15;
