@@ -11,8 +11,8 @@
 using namespace mlir;
 using namespace divisi;
 
-/// Checks that a microbatch has one buffer slot from its first to its last task on a stage, and no other microbatch has
-/// the slot meanwhile.
+/// Checks that a microbatch has one buffer slot from its first to its last task on a stage, and no other microbatch of the
+/// same replica has the slot meanwhile.
 static LogicalResult checkTurns(dist::ScheduleOp schedule, int64_t row, ArrayRef<int64_t> slots) {
   struct Use {
     int64_t slot;
@@ -35,12 +35,13 @@ static LogicalResult checkTurns(dist::ScheduleOp schedule, int64_t row, ArrayRef
     if (use->second.slot != slots[position])
       return schedule.emitOpError("gives microbatch ") << task.microbatch << " two slots of @" << stage;
   }
-  std::map<std::pair<StringRef, int64_t>, std::pair<int64_t, size_t>> holders; // by stage and slot
+  const int64_t replicas = dist::replicasOf(schedule->getParentOfType<ModuleOp>(), row);
+  std::map<std::tuple<StringRef, int64_t, int64_t>, std::pair<int64_t, size_t>> holders; // by stage, slot and replica
   for (auto [position, task] : llvm::enumerate(tasks)) {
     StringRef stage = dist::groupOf(task.symbol);
     if (isOnce(task) || !hasSlots[stage])
       continue;
-    auto [holder, fresh] = holders.try_emplace({stage, slots[position]});
+    auto [holder, fresh] = holders.try_emplace({stage, slots[position], task.microbatch % replicas});
     if (!fresh && holder->second.first != task.microbatch && holder->second.second > position)
       return schedule.emitOpError("gives the microbatches ")
              << holder->second.first << " and " << task.microbatch << " one slot of @" << stage << " at a time";
