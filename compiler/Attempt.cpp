@@ -79,9 +79,9 @@ llvm::Error Attempt::price(const Cluster &cluster, const std::string &path) {
   auto sync = readSync(text);
   if (failed(sync))
     return told();
-  if (sync->mode != dist::Sync::Mode::allReduce && options->any())
+  hasOtherSync = sync->mode != dist::Sync::Mode::allReduce;
+  if (hasOtherSync && options->any())
     llvm::errs() << "note: with microbatches or stages a plan is priced as if its 'sync' were all-reduce\n";
-  isApart = sync->mode != dist::Sync::Mode::allReduce;
   int64_t devices = options->devices(dist::toMesh(text.getMesh()));
   if (devices > cluster.devices())
     return llvm::createStringError("the plan is for " + std::to_string(devices) + " devices, the cluster has " +

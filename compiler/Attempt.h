@@ -28,7 +28,7 @@ public:
 
   bool asynchronous = false; // `marked` is wanted
   bool hasBatchNorm = false;
-  bool isApart = false; // the plan of the file keeps replicas in step otherwise than by all_reduces
+  bool hasOtherSync = false; // the plan of the file keeps replicas in step otherwise than by all_reduces
   ModelRequest request;
   Session session;
   StepWork work; // of the model in training

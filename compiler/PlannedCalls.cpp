@@ -4,27 +4,10 @@
 #include "compiler/RankPlans.h"
 #include "dialects/Dist/Dist.h"
 
-#include "mlir/Pass/PassManager.h"
-
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
 using namespace divisi::planning;
-
-/// Applies the plan and splits the step into the tasks of a device, as Compilation does.
-static LogicalResult split(ModuleOp module, const ModuleCandidate &plan, const MicrobatchOptions &options, bool forGpu) {
-  removeNoiseScale(module);
-  PassManager manager(module.getContext());
-  if (plan.mesh.devices() > 1) {
-    if (failed(applyStages(module, plan, options, {})))
-      return failure();
-    addDistPipeline(manager, {}, options);
-  } else if (options.any()) {
-    addTaskPipeline(manager, options);
-  }
-  addLoops(manager, forGpu);
-  return manager.run(module);
-}
 
 /// A collective between the devices of a stage, as a program's are priced.
 static void price(StepCall &call, Operation *op, const Cluster &cluster, const dist::Mesh &mesh) {
@@ -32,7 +15,6 @@ static void price(StepCall &call, Operation *op, const Cluster &cluster, const d
   call.kind = collective.kind;
   call.bytes = collective.work.bytes;
   call.seconds = secondsOf(collective, cluster, mesh);
-  call.communicates = true;
 }
 
 /// `module`, which is not changed, has the nodes of the plan: it is at the level train, in the microbatches of `options`, which
@@ -40,7 +22,8 @@ static void price(StepCall &call, Operation *op, const Cluster &cluster, const d
 static llvm::Expected<std::vector<StepCall>> callsOf(ModuleOp module, const ModuleCandidate &plan,
                                                      const MicrobatchOptions &options, const Cluster &cluster) {
   OwningOpRef<ModuleOp> copy = module.clone();
-  if (failed(split(*copy, plan, options, cluster.device.kind == "cuda")))
+  const bool forGpu = cluster.device.kind == "cuda";
+  if (failed(toTasks(*copy, plan, options, [&](OpPassManager &pm) { addLoops(pm, forGpu); })))
     return told();
   const Cluster used = cluster.used(options.devices(plan.mesh));
   const llvm::StringMap<int64_t> runs = runsOfTasks(*copy);
@@ -56,7 +39,7 @@ static llvm::Expected<std::vector<StepCall>> callsOf(ModuleOp module, const Modu
     if (failed(found))
       return told();
     for (StepCall &call : planning::callsOf(found->problem, CostModel(used, {}))) {
-      if (call.operation >= 0 && found->ops[call.operation]->hasAttr("axes"))
+      if (call.operation >= 0 && found->problem.ops[call.operation].collective)
         price(call, found->ops[call.operation], used, mesh);
       if (call.kind != dist::ReceiveOp::getOperationName())
         calls.push_back(std::move(call));
@@ -66,7 +49,7 @@ static llvm::Expected<std::vector<StepCall>> callsOf(ModuleOp module, const Modu
 }
 
 llvm::Expected<std::vector<StepCall>> compiler::plannedCalls(const Attempt &found, const Cluster &cluster, bool isFile) {
-  if (found.isApart)
+  if (found.hasOtherSync)
     llvm::errs() << "note: --calls lists the plan as if its 'sync' were all-reduce\n";
   if (found.candidates.empty()) {
     const PipelineCandidate &pipeline = found.pipelines[0];

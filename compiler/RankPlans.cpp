@@ -1,6 +1,7 @@
 #include "compiler/RankPlans.h"
 
 #include "compiler/Accumulation.h"
+#include "compiler/PipelineCandidate.h"
 #include "compiler/Profile/Expectation.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/Graph/WhenNeeded.h"
@@ -17,12 +18,27 @@ static constexpr size_t mostCompiled = 5, mostOperations = 6000;
 
 RunSetting compiler::settingFor(int64_t ranks) { return {ranks, std::max<int64_t>(1, thisMachine().cores / ranks)}; }
 
-void compiler::removeNoiseScale(ModuleOp module) {
+/// For which not every candidate has shares of the batch: plans are ordered, and listed, without it.
+static void removeNoiseScale(ModuleOp module) {
   auto train = module.lookupSymbol<func::FuncOp>("train");
   if (auto result = train ? graph::findReport(train, graph::gradSquareBig) : std::nullopt) {
     train.getBody().front().getTerminator()->eraseOperand(*result);
     (void)train.eraseResult(*result);
   }
+}
+
+LogicalResult compiler::toTasks(ModuleOp module, const ModuleCandidate &plan, const MicrobatchOptions &options,
+                                llvm::function_ref<void(OpPassManager &)> addMore) {
+  if (failed(applyStages(module, plan, options, {})))
+    return failure();
+  removeNoiseScale(module);
+  PassManager manager(module.getContext());
+  if (plan.mesh.devices() > 1)
+    addDistPipeline(manager, {}, options);
+  else if (options.any())
+    addTaskPipeline(manager, options);
+  addMore(manager);
+  return manager.run(module);
 }
 
 /// Compiles a candidate to tasks; sets its arena and the expected time of a step. Returns the share of it that was
@@ -35,16 +51,7 @@ static FailureOr<double> compileTasks(ModuleOp module, const Cluster &cluster, c
     microbatches.microbatches = candidate.split->microbatches;
   }
   OwningOpRef<ModuleOp> copy = module.clone();
-  if (failed(applyCandidate(*copy, candidate, {})))
-    return failure();
-  removeNoiseScale(*copy);
-  PassManager manager(module.getContext());
-  if (candidate.mesh.devices() > 1)
-    addDistPipeline(manager, {}, microbatches);
-  else if (microbatches.any())
-    addTaskPipeline(manager, microbatches);
-  addExecPipeline(manager, /*forGpu=*/false);
-  if (failed(manager.run(*copy)))
+  if (failed(toTasks(*copy, candidate, microbatches, [](OpPassManager &pm) { addExecPipeline(pm, /*forGpu=*/false); })))
     return failure();
   candidate.arenaBytes = copy.get()->getAttrOfType<IntegerAttr>(exec::names::arena).getInt();
   const Cluster used = cluster.used(candidate.mesh.devices());

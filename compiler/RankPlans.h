@@ -18,9 +18,11 @@ llvm::Expected<RankedPlans> rankPlans(mlir::ModuleOp module, const planning::Clu
                                       const planning::PlannerOptions &options, int64_t microbatches,
                                       const ProfileDatabase &database, const MicrobatchOptions &already = {});
 
-/// Removes the noise scale from a step, for which not every plan has shares of the batch: plans are ordered, and listed, without
-/// it.
-void removeNoiseScale(mlir::ModuleOp module);
+/// Applies a plan to a module at the level train, which has its nodes and is in the microbatches of `options` (with the names
+/// of the cuts), splits the step into the tasks of its devices, as a compilation does, and runs `addMore`'s passes. Without the
+/// noise scale.
+mlir::LogicalResult toTasks(mlir::ModuleOp module, const planning::ModuleCandidate &plan, const MicrobatchOptions &options,
+                            llvm::function_ref<void(mlir::OpPassManager &)> addMore);
 
 /// The ranks and threads of a run on this machine, as `divisi run` divides its cores among `ranks`.
 RunSetting settingFor(int64_t ranks);

@@ -197,7 +197,6 @@ struct SumPool : LoopInterface::ExternalModel<SumPool, SumPoolOp> {
 /// element.
 template <typename OpT, bool onlyMaximum>
 struct PoolGrad : LoopInterface::ExternalModel<PoolGrad<OpT, onlyMaximum>, OpT> {
-  static Windows windowsOf(OpT pool) { return Windows(shapeOf(pool.getResult()), pool.getVisited()); }
   LoopDomain getLoopDomain(Operation *op) const { return windowsOf(cast<OpT>(op)).domain; }
   Values emitInit(Operation *op, S &s) const { return {s.constant(tensorType(op->getOperand(0)).getElementType(), 0)}; }
   Values emitStep(Operation *op, S &s, ValueRange point, ValueRange sum, Load load) const {

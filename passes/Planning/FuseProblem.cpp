@@ -44,7 +44,7 @@ private:
         next = described.numberOf[op];
       at[op] = next;
     }
-    for (int op : order) // what waits for a bucket stands behind it
+    for (int op : order) // copies may have moved (step/Traffic.cpp)
       next = at[op] = std::max(next, at[op]);
     needed.resize(described.tensorOf.size());
     for (const step::Fusion::Kernel &kernel : fusion.getKernels())

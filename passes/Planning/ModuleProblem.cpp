@@ -21,7 +21,7 @@ class Collector {
 public:
   /// Of a task, with its number of runs in a step.
   Collector(ModuleProblem &result, Operation *scope, std::optional<int64_t> times = {})
-      : result(result), problem(result.problem), ofTask(times), microbatches(times.value_or(1)) {
+      : result(result), problem(result.problem), ofTask(times) {
     size_t ops = 0, values = 0; // at most
     scope->walk([&](Operation *op) {
       ++ops;
@@ -34,8 +34,8 @@ public:
   }
 
   LogicalResult add(func::FuncOp function) {
-    if (auto count = function->getAttrOfType<IntegerAttr>(graph::names::microbatches); !ofTask)
-      microbatches = count ? count.getInt() : 1;
+    auto count = function->getAttrOfType<IntegerAttr>(graph::names::microbatches); // (tasks have none)
+    microbatches = ofTask.value_or(count ? count.getInt() : 1);
     for (BlockArgument argument : function.getArguments())
       if (failed(describe(function, argument)))
         return failure();
@@ -204,7 +204,7 @@ private:
   llvm::StringMap<int> states, inputs, held;
   int64_t batch = 0;
   const std::optional<int64_t> ofTask;
-  int64_t microbatches; // of the function that is being added
+  int64_t microbatches = 1; // of the function that is being added
   size_t firstOp = 0; // of the function that is being added
 };
 } // namespace

@@ -3,7 +3,7 @@
 
 using namespace divisi::runtime;
 
-static constexpr int kernelSites = 101; // beside the kinds of convolutions, and products
+static constexpr int kernelSites = 101; // beside the kinds of convolutions, and GEMMs
 
 void divisi_launch(DivisiContext *context, const DivisiKernel *kernel, void *const *buffers) {
   if (context->accelerator)

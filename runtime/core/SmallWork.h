@@ -5,18 +5,15 @@
 #include "runtime/core/Context.h"
 #include "runtime/core/Launch.h"
 
-#include <chrono>
-
 namespace divisi::runtime {
 
 /// How long a team stays awake, in nanoseconds; its threads spin somewhat longer (runtime/main/Spinning.cpp).
 constexpr int64_t awakeFor = 20000;
 
-inline int64_t steadyNow() { return static_cast<int64_t>(std::chrono::steady_clock::now().time_since_epoch().count()); }
-
 /// A library's call that a team computes in any case.
 template <typename Body> void withTeam(DivisiContext *context, const Body &body) {
-  if (divisi_team_idle() >= awakeFor && steadyNow() - context->asleep.last <= awakeFor)
+  const int64_t begin = divisi_team_now();
+  if (begin - divisi_team_end() >= awakeFor && begin - context->asleep.last <= awakeFor)
     context->asleep.addWaking();
   context->asleep.end();
   body();
@@ -38,8 +35,8 @@ void forEachPieceIfFaster(DivisiContext *context, int kind, const void *site, in
     entry = std::make_unique<Site>();
   auto &teamwork = static_cast<Site &>(*entry);
   AsleepCalls &asleep = context->asleep;
-  const int64_t begin = steadyNow();
-  const auto team = divisi_team_idle() < awakeFor ? Teamwork::awake : Teamwork::asleep;
+  const int64_t begin = divisi_team_now();
+  const auto team = begin - divisi_team_end() < awakeFor ? Teamwork::awake : Teamwork::asleep;
   if (team == Teamwork::awake || begin - asleep.last > awakeFor)
     asleep.end();
   const auto way = teamwork.choose(team);
@@ -47,7 +44,7 @@ void forEachPieceIfFaster(DivisiContext *context, int kind, const void *site, in
     body(int64_t(0), extent);
   else
     forEachPiece(extent, grain, context->threads, body);
-  asleep.last = steadyNow();
+  asleep.last = divisi_team_now();
   const auto taken = static_cast<double>(asleep.last - begin);
   teamwork.note(way, taken);
   if (way == Teamwork::asleep)

@@ -21,7 +21,7 @@ void divisi_team_set_size(int threads) {
 
 int divisi_team_size(void) { return omp_get_max_threads(); }
 
-static long now(void) {
+long divisi_team_now(void) {
   struct timespec time = {0, 0};
   clock_gettime(CLOCK_MONOTONIC, &time);
   return time.tv_sec * 1000000000L + time.tv_nsec;
@@ -29,9 +29,9 @@ static long now(void) {
 
 static __thread long ended; /* when the last team did */
 
-long divisi_team_idle(void) { return now() - ended; }
+long divisi_team_end(void) { return ended; }
 
-void divisi_team_ended(void) { ended = now(); }
+void divisi_team_ended(void) { ended = divisi_team_now(); }
 
 int divisi_team_inside(void) { return omp_in_parallel(); }
 

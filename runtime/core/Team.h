@@ -16,9 +16,10 @@ void divisi_team_set_size(int threads);
 int divisi_team_size(void);
 /* Whether the caller is a member of a team of several threads. */
 int divisi_team_inside(void);
-/* Nanoseconds since the threads of the last team that this thread began have ended: they spin for a while, then they sleep.
- * `divisi_team_ended` notes the end of a library's team. */
-long divisi_team_idle(void);
+/* When the last team that this thread began has ended, and now, in nanoseconds of one clock: its threads spin for a while, then
+ * they sleep. `divisi_team_ended` notes the end of a library's team. */
+long divisi_team_end(void);
+long divisi_team_now(void);
 void divisi_team_ended(void);
 /* Calls body(data, member, members) in each thread of a team and waits for all. It must not throw. */
 void divisi_team_run(int threads, void (*body)(void *data, int member, int members), void *data);

@@ -47,7 +47,7 @@ public:
   /// The team is awake, or would have fallen asleep again behind them.
   void end();
 
-  int64_t last = 0; // when the last small call ended, in nanoseconds of a steady clock
+  int64_t last = 0; // when the last small call ended (divisi_team_now)
 
 private:
   Teamwork *first = nullptr;

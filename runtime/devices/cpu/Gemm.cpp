@@ -96,8 +96,8 @@ void Product::run(DivisiContext *context, const void *site) const {
   };
   if (batch < threads || batch == 1 || shared || each * batch <= parallelWork)
     return runSome(0, batch);
-  // Within a parallel region OpenBLAS stays on the calling thread. Outside it divides products of twice parallelWork and more
-  // among threads, and its sums are others then: only smaller ones may be computed either way.
+  // Within a parallel region OpenBLAS stays on the calling thread. Outside it divides GEMMs of twice parallelWork and more
+  // among threads, and their sums are others then: only smaller ones may be computed either way.
   if (each <= parallelWork)
     return forEachPieceIfFaster(context, batchSites, site, batch, parallelWork / each + 1, runSome);
   forEachPiece(batch, 1, threads, runSome);

@@ -207,7 +207,7 @@ TEST(GemmTypes, AccumulatesOverTheBatchWithOneResult) {
   check<float>(g, DIVISI_F32, 2, 1e-5);
 }
 
-/// Products that a library divides among threads are others then: which thread computes one does not depend on the time.
+/// GEMMs that a library divides among threads have other sums then: which thread computes one does not depend on the time.
 TEST(GemmTypes, TheBitsOfABatchDoNotDependOnTime) {
   for (Case sizes : {Case{1, 8, 400, 64, 400}, Case{1, 40, 32, 32, 33}}) {
     DivisiGemm g = describe(sizes, false, false, Dense);
