@@ -8,7 +8,6 @@
 #include "runtime/core/Recorder.h"
 #include "runtime/core/Scratch.h"
 #include "runtime/core/Status.h"
-#include "runtime/core/Teamwork.h"
 
 #include <cstdint>
 #include <exception>
@@ -43,10 +42,7 @@ struct DivisiContext {
   }
 
   /// Forgets what is known of calls by their addresses, whose code is freed.
-  void forgetCalls() {
-    asleep = {};
-    cache.clear();
-  }
+  void forgetCalls() { cache.clear(); }
 
   int threads;
   uint32_t wants = 0; ///< bits of DivisiWhen
@@ -54,8 +50,8 @@ struct DivisiContext {
   divisi::runtime::Scratch scratch;
   /// Keyed by the kind of service and the address of its parameter block.
   std::map<std::pair<int, const void *>, std::unique_ptr<divisi::runtime::CacheEntry>> cache;
-  /// Of the threads' team (SmallWork.h).
-  divisi::runtime::AsleepCalls asleep;
+  /// Whether a team runs small work, too, and does not choose (SmallWork.h).
+  bool alwaysTeam = false;
   /// Set by the first GEMM, when the BLAS library has been told the number of threads.
   bool blasReady = false;
   /// Runs collectives and transfers; null in a program for one device. Not owned.

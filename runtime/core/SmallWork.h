@@ -4,6 +4,7 @@
 
 #include "runtime/core/Context.h"
 #include "runtime/core/Launch.h"
+#include "runtime/core/Teamwork.h"
 
 namespace divisi::runtime {
 
@@ -11,17 +12,13 @@ namespace divisi::runtime {
 constexpr int64_t awakeFor = 20000;
 
 /// A library's call that a team computes in any case.
-template <typename Body> void withTeam(DivisiContext *context, const Body &body) {
-  const int64_t begin = divisi_team_now();
-  if (begin - divisi_team_end() >= awakeFor && begin - context->asleep.last <= awakeFor)
-    context->asleep.addWaking();
-  context->asleep.end();
+template <typename Body> void withTeam(const Body &body) {
   body();
   divisi_team_ended();
 }
 
 /// forEachPiece, but for work of less than `mostSmall` grains by the caller alone where that is faster. This changes no
-/// number if no piece depends on another one. `site` is the address of what the call is known by; its kind keeps it apart
+/// number if no piece depends on another one. A task may say that a team computes all of it. `site` is the address of what the call is known by; its kind keeps it apart
 /// from other entries of the context's cache.
 template <typename Body>
 void forEachPieceIfFaster(DivisiContext *context, int kind, const void *site, int64_t extent, int64_t grain, const Body &body) {
@@ -34,23 +31,14 @@ void forEachPieceIfFaster(DivisiContext *context, int kind, const void *site, in
   if (!entry)
     entry = std::make_unique<Site>();
   auto &teamwork = static_cast<Site &>(*entry);
-  AsleepCalls &asleep = context->asleep;
   const int64_t begin = divisi_team_now();
   const auto team = begin - divisi_team_end() < awakeFor ? Teamwork::awake : Teamwork::asleep;
-  if (team == Teamwork::awake || begin - asleep.last > awakeFor)
-    asleep.end();
-  const auto way = teamwork.choose(team);
+  const auto way = context->alwaysTeam ? team : teamwork.choose(team);
   if (way == Teamwork::alone)
     body(int64_t(0), extent);
   else
     forEachPiece(extent, grain, context->threads, body);
-  asleep.last = divisi_team_now();
-  const auto taken = static_cast<double>(asleep.last - begin);
-  teamwork.note(way, taken);
-  if (way == Teamwork::asleep)
-    asleep.noteWaking(teamwork.longer(taken));
-  else if (team == Teamwork::asleep)
-    asleep.add(teamwork);
+  teamwork.note(way, static_cast<double>(divisi_team_now() - begin));
 }
 
 } // namespace divisi::runtime

@@ -7,6 +7,20 @@
 
 namespace divisi::runtime {
 
+/// The mean of what runs of one piece of work take, of which the newest count most.
+class RecentMean {
+public:
+  /// Notes the nanoseconds of a run. The first one does not count: its data may be far away.
+  void add(double nanoseconds);
+  /// Runs that count.
+  int count() const { return runs; }
+  double nanoseconds() const { return mean; }
+
+private:
+  int runs = -1;
+  double mean = 0;
+};
+
 /// Chooses between one thread and a team for the small work of one call, by the time that both take here: a team's end
 /// costs a microsecond or two, its beginning ten times as much where its threads sleep.
 class Teamwork {
@@ -17,42 +31,24 @@ public:
   Way choose(Way team) const;
   /// Notes the nanoseconds of a run.
   void note(Way way, double nanoseconds);
-  /// Nanoseconds that a team saves that is awake; a guess before it was tried.
-  double gain() const;
-  /// How much longer this run of a team that slept took than one of a team that is awake; 0 if that is not known.
-  double longer(double nanoseconds) const;
-
-  /// What the calls behind this one gain if it wakes the team.
-  double ahead = 0;
 
 private:
-  static constexpr int tries = 4; // and one before them that does not count: its data may be far away
-
-  struct Record {
-    int runs = -1;
-    double mean = 0;
-  };
-  std::array<Record, 3> records;
+  std::array<RecentMean, 3> means;
   int64_t runs = 0;
 };
 
-/// Calls that run alone because each is too small to wake the team for: together they may not be.
-class AsleepCalls {
+/// Chooses for a task whether its small calls choose each for itself, or a team runs all of them: calls do not know that
+/// those behind them wait for a team that falls asleep meanwhile.
+class TaskTeamwork {
 public:
-  void add(Teamwork &call);
-  /// A call behind them wakes the team in any case.
-  void addWaking() { missed += first ? waking : 0; }
-  /// Notes what a call took whose team slept, longer than usual.
-  void noteWaking(double nanoseconds);
-  /// The team is awake, or would have fallen asleep again behind them.
-  void end();
-
-  int64_t last = 0; // when the last small call ended (divisi_team_now)
+  /// Whether a team runs all calls. Each way is tried some times when the calls know their ways, and seldom later.
+  bool choose() const;
+  /// Notes the nanoseconds of a run.
+  void note(bool always, double nanoseconds);
 
 private:
-  Teamwork *first = nullptr;
-  double missed = 0;     // nanoseconds, by the calls behind the first
-  double waking = 20000; // nanoseconds to wake a team, as far as they are known
+  std::array<RecentMean, 2> means;
+  int64_t runs = 0;
 };
 
 } // namespace divisi::runtime

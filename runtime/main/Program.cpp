@@ -1,5 +1,7 @@
 #include "runtime/main/Program.h"
 
+#include "runtime/core/Team.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -250,7 +252,11 @@ void Program::runTask(const Row &row, int64_t slot, int64_t microbatch) {
     return !context.failed();
   };
   if (!accelerator) {
+    TaskTeamwork &teamwork = teams[row.task];
+    context.alwaysTeam = teamwork.choose();
+    const int64_t begin = divisi_team_now();
     call();
+    teamwork.note(context.alwaysTeam, static_cast<double>(divisi_team_now() - begin));
     return;
   }
   Status status = withAccelerator([&](Accelerator &on) {

@@ -5,6 +5,7 @@
 #include "runtime/comm/Staging.h"
 #include "runtime/core/Arena.h"
 #include "runtime/core/Context.h"
+#include "runtime/core/Teamwork.h"
 #include "runtime/data/BatchSource.h"
 #include "runtime/main/Minibatches.h"
 #include "runtime/main/Replicas.h"
@@ -190,6 +191,7 @@ private:
   std::unique_ptr<ServedStep> served;       ///< null: there are no dedicated servers
   std::unique_ptr<AsynchronousGossip> gossip; ///< null: replicas do not gossip asynchronously
   DivisiContext context;
+  std::map<int64_t, TaskTeamwork> teams; ///< by task, of a program without an accelerator
   std::unique_ptr<Ranges> ranges; ///< null: no tool
   std::vector<double> numbers;    ///< by result
   uint32_t wanted = 0;            ///< what was computed on demand

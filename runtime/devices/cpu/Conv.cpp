@@ -65,7 +65,7 @@ public:
         convertToFloat(half(buffers[i]) + begin, given, single(operands[i]) + begin, end - begin);
       });
     if (plan && !isSmall && context->threads > 1)
-      withTeam(context, [&] { plan->run(scratch, operands); });
+      withTeam([&] { plan->run(scratch, operands); });
     else if (plan)
       plan->run(scratch, operands);
     else

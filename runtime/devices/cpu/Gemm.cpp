@@ -15,6 +15,10 @@ namespace {
 constexpr int64_t parallelWork = 1 << 17;
 /// Above this number OpenBLAS computes with a team (its GEMM_MULTITHREAD_THRESHOLD of 4 times 65,536), with or without gain.
 constexpr int64_t teamWork = 1 << 18;
+/// Up to this number of multiplications OpenBLAS may use other kernels (SMALL_MATRIX_OPT), whose sums are others.
+constexpr int64_t otherKernels = 100 * 100 * 100;
+/// Rows of a part, at least, if there are very many parts: each thread arranges the whole other operand for itself.
+constexpr int64_t leastPart = 128;
 constexpr int matmulService = 100, batchSites = 102; // beside the kinds of convolutions, and kernels
 /// Numbers that a thread converts, at least.
 constexpr int64_t conversionsPerThread = 1 << 15;
@@ -38,6 +42,7 @@ struct Product {
   void mergeBatch();
   void run(DivisiContext *context, const void *site) const;
   void runOne(int64_t index) const;
+  bool runInParts(int threads) const;
 };
 
 /// Checks sizes, because OpenBLAS takes ints and reports errors only on stderr.
@@ -85,6 +90,25 @@ void Product::runOne(int64_t index) const {
     multiply(cblas_sgemm, float());
 }
 
+/// Computes a large product in parts of its rows, one for each thread; false if there would be too little in each. OpenBLAS' own
+/// threads wait for each other and share what they arrange: on cores with different caches they reach half as much.
+bool Product::runInParts(int threads) const {
+  constexpr int64_t tile = 16;
+  const int64_t tiles = (g.m + tile - 1) / tile;
+  const int64_t least = tiles / threads * tile - (tiles * tile - g.m); // of a part
+  if (threads == 1 || divisi_team_inside() || g.m < leastPart * (threads - 1) || least * g.n * g.k <= otherKernels)
+    return false;
+  forEachPiece(tiles, 1, threads, [&](int64_t begin, int64_t end) {
+    Product part = *this;
+    begin *= tile;
+    part.g.m = std::min(end * tile, g.m) - begin;
+    part.a.data += begin * (g.transpose_a ? 1 : a.ld) * widthOfType(a.type);
+    part.c.data += begin * c.ld * widthOfType(c.type);
+    part.runOne(0);
+  });
+  return true;
+}
+
 void Product::run(DivisiContext *context, const void *site) const {
   const int threads = context->threads;
   int64_t batch = g.batch0 * g.batch1, each = g.m * g.n * g.k;
@@ -94,6 +118,8 @@ void Product::run(DivisiContext *context, const void *site) const {
     for (int64_t index = begin; index < end; ++index)
       runOne(index);
   };
+  if (batch == 1 && runInParts(threads))
+    return;
   if (batch < threads || batch == 1 || shared || each * batch <= parallelWork)
     return runSome(0, batch);
   // Within a parallel region OpenBLAS stays on the calling thread. Outside it divides GEMMs of twice parallelWork and more
@@ -211,7 +237,7 @@ void divisi::runtime::multiplyOnCpu(DivisiContext *context, const DivisiGemm &g,
     return;
   }
   if (context->threads > 1 && p.g.batch0 * p.g.batch1 == 1 && p.g.m * p.g.n * p.g.k > teamWork)
-    return withTeam(context, [&] { multiply(context, p, site); });
+    return withTeam([&] { multiply(context, p, site); });
   multiply(context, p, site);
 }
 

@@ -52,4 +52,27 @@ TEST(Teamwork, AfterSomeThousandRunsTheMachineIsLookedAtAgain) {
   EXPECT_EQ(after(teamwork, 100, Teamwork::awake, busy), Teamwork::alone);
   EXPECT_EQ(after(teamwork, 4000, Teamwork::awake, quiet), Teamwork::awake);
 }
+
+/// Runs a task whose calls need some runs to know their ways; returns whether a team ran all of the last one.
+bool afterTask(TaskTeamwork &teamwork, int runs, double eachChooses, double always) {
+  bool isAlways = false;
+  for (int i = 0; i < runs; ++i) {
+    isAlways = teamwork.choose();
+    teamwork.note(isAlways, isAlways ? always : i < 20 ? 3 * eachChooses : eachChooses);
+  }
+  return isAlways;
+}
+
+TEST(TaskTeamwork, ATeamRunsAllCallsWhereTheTaskIsFasterSo) {
+  for (auto [eachChooses, always] : {std::pair(980.0, 905.0), {71.0, 81.0}, {100.0, 99.0}}) {
+    TaskTeamwork teamwork;
+    EXPECT_EQ(afterTask(teamwork, 63, eachChooses, always), always < 0.98 * eachChooses) << always;
+  }
+}
+
+TEST(TaskTeamwork, AfterSomeThousandRunsTheMachineIsLookedAtAgain) {
+  TaskTeamwork teamwork;
+  EXPECT_FALSE(afterTask(teamwork, 100, 1000, 9000)); // another program uses a core
+  EXPECT_TRUE(afterTask(teamwork, 4001, 1000, 900));
+}
 } // namespace

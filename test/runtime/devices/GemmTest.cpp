@@ -86,7 +86,8 @@ template <typename T> void check(DivisiGemm g, int64_t type, int threads, double
 
 const Case cases[] = {{1, 1, 5, 7, 3},    {1, 1, 1, 9, 4},     {1, 1, 6, 1, 5},   {1, 1, 1, 1, 1},
                       {1, 6, 4, 3, 5},    {3, 1, 2, 8, 6},     {2, 3, 5, 4, 7},   {4, 4, 1, 6, 2},
-                      {2, 8, 40, 33, 17}, {1, 1, 130, 70, 90}, {1, 3, 64, 64, 64}};
+                      {2, 8, 40, 33, 17}, {1, 1, 130, 70, 90}, {1, 3, 64, 64, 64},
+                      {1, 1, 200, 130, 110}};
 
 class Gemm : public testing::TestWithParam<std::tuple<int, int, Layout>> {};
 
@@ -205,6 +206,26 @@ TEST(GemmTypes, AccumulatesOverTheBatchWithOneResult) {
   DivisiGemm g = describe({1, 64, 24, 24, 24}, false, false, Dense);
   g.c0 = g.c1 = 0, g.accumulate = 1;
   check<float>(g, DIVISI_F32, 2, 1e-5);
+}
+
+/// Large GEMMs are divided by rows: each sum is computed as by one thread.
+TEST(GemmTypes, PartsOfAGemmHaveTheBitsOfTheWhole) {
+  for (Case sizes : {Case{1, 1, 160, 137, 150}, Case{1, 1, 1100, 1029, 64}, Case{1, 1, 517, 300, 1300}})
+    for (int transposes : {0, 1, 2, 3}) {
+      DivisiGemm g = describe(sizes, transposes & 1, transposes & 2, Padded);
+      g.type = g.result_type = DIVISI_F32;
+      auto [ar, ac, br, bc] = sizesOf(g);
+      std::vector<float> a = randomNumbers(extent(g, ar, ac, g.lda, g.a0, g.a1), 1), b = randomNumbers(extent(g, br, bc, g.ldb, g.b0, g.b1), 2);
+      std::vector<std::vector<float>> results;
+      for (int threads : {1, 2, 3}) {
+        auto &c = results.emplace_back(extent(g, g.m, g.n, g.ldc, g.c0, g.c1));
+        DivisiContext context(configureThreads(threads));
+        void *buffers[] = {a.data(), b.data(), c.data()};
+        divisi_gemm(&context, &g, buffers);
+        ASSERT_TRUE(succeeded(context.error));
+        EXPECT_EQ(c, results[0]) << sizes.m << " " << sizes.n << " " << sizes.k << ", " << transposes << ", " << threads << " threads";
+      }
+    }
 }
 
 /// GEMMs that a library divides among threads have other sums then: which thread computes one does not depend on the time.
