@@ -1,5 +1,6 @@
 #include "compiler/Profile/Calibrations.h"
 #include "compiler/Profile/JsonFile.h"
+#include "passes/Planning/Cost/Quantity.h"
 #include "passes/Planning/Pipeline/LayerProfile.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -12,7 +13,7 @@ namespace json = llvm::json;
 
 /// Of a list of rates.
 static constexpr size_t mostPoints = 16;
-static constexpr int64_t formatVersion = 2;
+static constexpr int64_t formatVersion = 3;
 
 std::string Calibrations::defaultFile() { return cachedFile("DIVISI_CALIBRATION", "calibration.json"); }
 
@@ -36,21 +37,25 @@ static std::optional<planning::Rates> parseRates(const json::Object *figures) {
   if (!figures)
     return std::nullopt;
   auto matmuls = parsePoints(figures->getArray("matmuls")), convolutions = parsePoints(figures->getArray("convolutions")),
-       kernels = parsePoints(figures->getArray("kernels"));
+       kernels = parsePoints(figures->getArray("kernels")), packings = parsePoints(figures->getArray("packings"));
   double bf16 = figures->getNumber("bf16").value_or(0);
-  if (!matmuls || !convolutions || !kernels || !(bf16 >= 0 && bf16 <= 1e21))
+  if (!matmuls || !convolutions || !kernels || !packings || !(bf16 >= 0 && bf16 <= 1e21))
     return std::nullopt;
   return planning::Rates{figures->getNumber("flops").value_or(0), figures->getNumber("bandwidth").value_or(0), bf16,
-                         *matmuls, *convolutions, *kernels};
+                         *matmuls, *convolutions, *kernels, *packings};
 }
 
 /// Null if a figure is missing or no machine has it.
 static std::optional<planning::Calibration> parse(const json::Object &figures) {
   auto core = parseRates(figures.getObject("core")), all = parseRates(figures.getObject("all"));
   if (!core || !all || core->matmuls.size() != all->matmuls.size() ||
-      core->convolutions.size() != all->convolutions.size() || core->kernels.size() != all->kernels.size())
+      core->convolutions.size() != all->convolutions.size() || core->kernels.size() != all->kernels.size() ||
+      core->packings.size() != all->packings.size())
     return std::nullopt;
-  planning::Calibration result{figures.getNumber("message").value_or(0), *core, *all};
+  const double large = figures.getNumber("large").value_or(0);
+  if (large != 0 && !planning::inRange(planning::Unit::bytesPerSecond, large))
+    return std::nullopt;
+  planning::Calibration result{figures.getNumber("message").value_or(0), *core, *all, large};
   constexpr int cores = 2;
   for (const char *ranks : {"cpu:1", "cpu:2"}) // all cores, and one
     if (!llvm::cantFail(planning::parseCluster(ranks, {1e9, cores, result})).invalid().empty())
@@ -72,9 +77,9 @@ llvm::Expected<Calibrations> Calibrations::read(const std::string &file) {
   const json::Object *machines = top ? top->getObject("machines") : nullptr;
   std::optional<int64_t> version = top ? top->getInteger("divisi_calibration") : std::nullopt;
   if (!machines || !version || *version < 1 || *version > formatVersion)
-    return llvm::createStringError("'" + file + "' is no calibration: expected {\"divisi_calibration\": 2, \"machines\": {...}}; "
+    return llvm::createStringError("'" + file + "' is no calibration: expected {\"divisi_calibration\": 3, \"machines\": {...}}; "
                                    "remove it to measure again");
-  if (*version < formatVersion) // had figures of all cores alone: measured again
+  if (*version < formatVersion) // had fewer figures: measured again
     return result;
   for (const auto &[name, value] : *machines) {
     const json::Object *figures = value.getAsObject();
@@ -100,13 +105,15 @@ static json::Object describe(const planning::Rates &rates) {
                       {"bf16", rates.bf16},
                       {"matmuls", listOf(rates.matmuls)},
                       {"convolutions", listOf(rates.convolutions)},
-                      {"kernels", listOf(rates.kernels)}};
+                      {"kernels", listOf(rates.kernels)},
+                      {"packings", listOf(rates.packings)}};
 }
 
 llvm::Error Calibrations::write(const std::string &file) const {
   json::Object all;
   for (const auto &[name, figures] : machines)
     all[json::fixUTF8(name)] = json::Object{{"message", figures.message},
+                                            {"large", figures.large},
                                             {"core", describe(figures.core)},
                                             {"all", describe(figures.all)}};
   return writeJson(file, json::Object{{"divisi_calibration", formatVersion}, {"machines", std::move(all)}});

@@ -55,10 +55,12 @@ std::string Cluster::invalid() const {
     for (const Rate &point : *rates)
       for (double figure : {point.size, point.rate})
         figures.push_back({rates == &device.matmuls ? "device.matmuls" : "device.convolutions", Unit::flopsPerSecond, figure});
-  for (const Rate &point : device.kernels) {
-    figures.push_back({"device.kernels", Unit::bytes, point.size});
-    figures.push_back({"device.kernels", Unit::bytesPerSecond, point.rate});
-  }
+  for (const auto *rates : {&device.kernels, &device.packings})
+    for (const Rate &point : *rates) {
+      const char *name = rates == &device.kernels ? "device.kernels" : "device.packings";
+      figures.push_back({name, Unit::bytes, point.size});
+      figures.push_back({name, Unit::bytesPerSecond, point.rate});
+    }
   for (double share : device.computeEfficiency)
     figures.push_back({"device.compute-efficiency", Unit::share, share});
   for (double flops : device.flops)

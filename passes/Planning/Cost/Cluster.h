@@ -25,13 +25,17 @@ struct Rates {
   double bf16 = 0;      // large bf16 matmuls, FLOP/s; 0: as fast as those of fp32
   /// Of small work, smallest first: matmuls and convolutions by FLOPs, kernels by the bytes that they read and write.
   std::vector<Rate> matmuls, convolutions, kernels;
+  /// At which matmuls that are no squares arrange their longer operands, by the bytes of these (packedBytes); none: at once.
+  std::vector<Rate> packings = {};
   bool operator==(const Rates &) const = default;
 };
 
 struct Calibration {
-  double message = 0; // between two processes, bytes/s
+  static constexpr double cachedMessage = 1 << 20, largeMessage = 16 << 20; // bytes, that are measured
+  double message = 0; // between two processes, bytes/s, of messages of cachedMessage bytes
   Rates core;         // of one thread, while one on each other core does the same
   Rates all;          // of the threads of all cores together
+  double large = 0;   // between two processes, bytes/s, of messages of largeMessage bytes, which no cache holds; 0: as fast
   bool operator==(const Calibration &) const = default;
   /// A short hash of the figures, which names them in reports and plans.
   std::string name() const;
@@ -74,7 +78,7 @@ struct Cluster {
     bool programs = true;                      // whether Divisi writes programs for it; otherwise it only plans
     /// Rates of small work in place of `flops` and `bandwidth`, as in Rates. Between two points the logarithm of the rate
     /// is interpolated over that of the size. No convolutions: they are as fast as matmuls.
-    std::vector<Rate> matmuls, convolutions, kernels;
+    std::vector<Rate> matmuls, convolutions, kernels, packings;
 
     bool operator==(const Device &) const = default;
   };
@@ -83,6 +87,7 @@ struct Cluster {
     int64_t size = 1;     // children of a unit; for the innermost level, devices of a machine (1 if there is one)
     double bandwidth = 0; // what a child sends, and receives at the same time, over all its links, bytes/s
     double latency = 0;   // of a message, seconds
+    double uncached = 0;  // that each byte behind Calibration::cachedMessage of a message takes longer, seconds
 
     bool operator==(const Level &) const = default;
   };

@@ -27,7 +27,13 @@ double planning::bytesSent(const Link &link, Kind kind, double bytes) {
                                                  : bytesSent(kind, link.members, bytes);
 }
 
-double planning::stepSeconds(const Link &link, Kind kind, double bytes) {
+/// What a message takes longer that no cache holds.
+static double uncachedSeconds(const Link &link, double sent) {
+  return link.uncached * std::max(0.0, sent - Calibration::cachedMessage);
+}
+
+/// In caches.
+static double cachedSeconds(const Link &link, Kind kind, double bytes) {
   double ring = bytesSent(kind, link.members, bytes) / link.bandwidth;
   switch (kind) {
   case Kind::allReduce:
@@ -45,7 +51,13 @@ double planning::stepSeconds(const Link &link, Kind kind, double bytes) {
   return 0;
 }
 
-double planning::permuteSeconds(const Link &link, double bytes) { return link.latency + bytes / link.bandwidth; }
+double planning::stepSeconds(const Link &link, Kind kind, double bytes) {
+  return cachedSeconds(link, kind, bytes) + uncachedSeconds(link, bytesSent(link, kind, bytes));
+}
+
+double planning::permuteSeconds(const Link &link, double bytes) {
+  return link.latency + bytes / link.bandwidth + uncachedSeconds(link, bytes);
+}
 
 double planning::transferSeconds(const Cluster &cluster, ArrayRef<Transfer> transfers, double bytes) {
   double latency = 0, secondsPerByte = 0;

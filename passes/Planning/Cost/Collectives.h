@@ -23,6 +23,7 @@ struct Link {
 
   double bandwidth = std::numeric_limits<double>::infinity(); // at which a member sends around a ring, bytes/s
   double exchange = 0; // seconds for each byte of a member's operand in an all_to_all
+  double uncached = 0; // seconds that each byte of a message takes longer that no cache holds
   double latency = 0;  // of the slowest hop of the ring (a hop takes that of the outermost level it crosses), seconds
   double pass = 0;     // latency of n - 1 hops of the ring in the order of the devices, without the fastest of its n
   double messages = 0; // latency of n - 1 messages, one to each other member
@@ -56,6 +57,7 @@ const char *collectiveName(dist::ReshardStep::Kind kind);
 ///                              on CPUs the fastest way by divisi/all_reduce.h
 ///   allToAll                   messages + bytes * exchange
 ///   slice                      0
+/// and on CPUs what longer messages than a cache holds take more.
 double stepSeconds(const Link &link, dist::ReshardStep::Kind kind, double bytes);
 
 /// The bytes that each of n members sends, by the same `bytes` and the ring algorithms.

@@ -76,8 +76,10 @@ public:
       for (const Traffic &out : units) {
         share.groups = std::max(share.groups, out.groups);
         link.exchange = std::max(link.exchange, out.exchanged / level.bandwidth);
-        if (out.groups > 0)
-          link.bandwidth = std::min(link.bandwidth, level.bandwidth / (double)out.groups);
+        if (out.groups == 0)
+          continue;
+        link.bandwidth = std::min(link.bandwidth, level.bandwidth / (double)out.groups);
+        link.uncached = std::max(link.uncached, level.uncached);
       }
     if (cluster.device.kind == "cuda")
       link.tree = slowestTree;

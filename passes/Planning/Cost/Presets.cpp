@@ -126,6 +126,12 @@ Calibration figuresOf(const Machine &machine) {
   return figures;
 }
 
+/// Seconds that each byte of a message takes longer for which there is no cache.
+double uncachedOf(const Calibration &figures) {
+  constexpr double cached = Calibration::cachedMessage, large = Calibration::largeMessage;
+  return figures.large > 0 ? std::max(0.0, large / figures.large - large / figures.message) / (large - cached) : 0;
+}
+
 /// "cpu:N": the ranks divide what the machine has.
 Cluster cpuCluster(int64_t ranks, const Machine &machine) {
   Cluster cluster;
@@ -136,7 +142,7 @@ Cluster cpuCluster(int64_t ranks, const Machine &machine) {
   cluster.machine = machine;
   cluster.copies = true;
   if (ranks > 1)
-    cluster.levels.push_back({"shared memory", ranks, figuresOf(machine).message, 10e-6}); // a thread wakes up
+    cluster.levels.push_back({"shared memory", ranks, figuresOf(machine).message, 10e-6, uncachedOf(figuresOf(machine))}); // a thread wakes up
   return cluster;
 }
 
@@ -154,10 +160,10 @@ std::optional<int64_t> parseCount(StringRef text) {
 std::string Calibration::name() const {
   std::string text;
   llvm::raw_string_ostream out(text);
-  out << llvm::format("%.6g", message);
+  out << llvm::format("%.6g %.6g", message, large);
   for (const Rates *rates : {&core, &all}) {
     out << llvm::format(" %.6g %.6g %.6g", rates->flops, rates->bandwidth, rates->bf16);
-    for (const auto *points : {&rates->matmuls, &rates->convolutions, &rates->kernels})
+    for (const auto *points : {&rates->matmuls, &rates->convolutions, &rates->kernels, &rates->packings})
       for (const Rate &point : *points)
         out << llvm::format(" %.6g %.6g", point.size, point.rate);
   }
@@ -196,6 +202,7 @@ Cluster::Device planning::shareOf(const Machine &machine, int64_t ranks) {
   device.matmuls = shareOf(core.matmuls, all.matmuls);
   device.convolutions = shareOf(core.convolutions, all.convolutions);
   device.kernels = shareOf(core.kernels, all.kernels);
+  device.packings = shareOf(core.packings, all.packings);
   for (Rate &point : device.kernels)
     point.size *= part; // ranks on a core share its caches
   device.launch = 0.2e-6; // of a call or a kernel with little work, which stays on one thread

@@ -113,6 +113,16 @@ static double rateOfProduct(const step::Work &work, const Cluster::Device &devic
   return rate * (device.flops[precision] / large);
 }
 
+double planning::packedBytes(const step::Work &work, Cluster::Device::Precision precision) {
+  if (work.form != Form::product || work.images)
+    return 0;
+  constexpr double writtenShare = 0.5, ofSquare = 2 + writtenShare;
+  const double bytes = precision == Cluster::Device::bf16 || precision == Cluster::Device::fp16 ? 2 : 4;
+  const double elements = work.m * work.k + work.k * work.n + writtenShare * work.m * work.n;
+  const double square = ofSquare * std::pow(work.m * work.n * work.k, 2.0 / 3);
+  return bytes * work.batch * std::max(0.0, elements - square);
+}
+
 double Prices::shareOfShape(const step::Work &work, Precision precision) const {
   const bool tensorCores = device.flops[precision] > device.flops[Cluster::Device::fp32];
   const double rate = device.flops[precision] * device.computeEfficiency[precision] / (double)device.processors;
@@ -155,6 +165,12 @@ double Prices::efficiency(const step::Work &work, Precision precision) const {
   return graph::isCall(work.form) ? share : shareOfKernels * share;
 }
 
+/// Seconds in which a processor arranges what a matmul that is no square reads more than a square one.
+static double packing(const step::Work &work, const Cluster::Device &device, Prices::Precision precision) {
+  const double bytes = device.packings.empty() ? 0 : packedBytes(work, precision);
+  return bytes > 0 ? bytes / rateOf(bytes, device.packings, device.packings.back().rate) : 0;
+}
+
 /// Seconds of the kernels that a GPU's library runs beside those of a call, `rate` being that of the memory.
 static double besideCall(const step::Work &work, const Cluster::Device &device, Prices::Precision precision, int launches,
                          double rate) {
@@ -175,5 +191,6 @@ double Prices::seconds(const step::Work &work, Precision precision, int launches
     peak = rateOfProduct(work, device, precision);
   double arithmetic = work.flops > 0 ? work.flops / (peak * efficiency(work, precision)) : 0;
   double rate = bandwidth * device.memoryEfficiency;
+  arithmetic += packing(work, device, precision);
   return std::max({arithmetic, work.bytes / rate, launches * device.launch}) + besideCall(work, device, precision, launches, rate);
 }

@@ -29,9 +29,9 @@ protected:
   std::filesystem::path folder;
 };
 
-const planning::Rates ofCore{2e11, 1e10, 4e11, {{1e5, 1e11}, {1e8, 2e11}}, {{1e6, 5e10}}, {{1 << 19, 6e10}}};
-const planning::Rates ofAll{3e11, 2e10, 7e11, {{1e5, 1e11}, {1e8, 3e11}}, {{1e6, 9e10}}, {{1 << 20, 1e11}}};
-const planning::Calibration figures{5e9, ofCore, ofAll};
+const planning::Rates ofCore{2e11, 1e10, 4e11, {{1e5, 1e11}, {1e8, 2e11}}, {{1e6, 5e10}}, {{1 << 19, 6e10}}, {{1 << 18, 2e10}}};
+const planning::Rates ofAll{3e11, 2e10, 7e11, {{1e5, 1e11}, {1e8, 3e11}}, {{1e6, 9e10}}, {{1 << 20, 1e11}}, {{1 << 18, 3e10}}};
+const planning::Calibration figures{5e9, ofCore, ofAll, 2e9};
 
 TEST_F(CalibrationFiles, GiveBackWhatWasWritten) {
   std::string path = (folder / "deep/er/calibration.json").string(), error;
@@ -49,13 +49,13 @@ TEST_F(CalibrationFiles, GiveBackWhatWasWritten) {
 }
 
 TEST_F(CalibrationFiles, RefuseWhatIsNone) {
-  for (const char *text : {"", "{", "[]", "{}", "{\"divisi_calibration\": 3, \"machines\": {}}", "\x00\xff", "[[[[[[[[[[[[[[[[[[[["})
+  for (const char *text : {"", "{", "[]", "{}", "{\"divisi_calibration\": 4, \"machines\": {}}", "\x00\xff", "[[[[[[[[[[[[[[[[[[[["})
     EXPECT_NE(errorOf(text).find("wrong.json' is no"), std::string::npos) << text;
-  const std::string rates = R"({"flops": 1e10, "bandwidth": 1e10, "matmuls": [[1e5, 1e10]], "convolutions": [], "kernels": []})";
+  const std::string rates = R"({"flops": 1e10, "bandwidth": 1e10, "matmuls": [[1e5, 1e10]], "convolutions": [], "kernels": [], "packings": []})";
   const std::string good = R"("message": 1e9, "all": {"flops": 1e11, "bandwidth": 1e10, "matmuls": [[1e5, 1e10]],
-    "convolutions": [], "kernels": []}, "core": )" + rates;
+    "convolutions": [], "kernels": [], "packings": []}, "core": )" + rates;
   auto machine = [](const std::string &figures) {
-    return R"({"divisi_calibration": 2, "machines": {"a processor": {)" + figures + "}}}";
+    return R"({"divisi_calibration": 3, "machines": {"a processor": {)" + figures + "}}}";
   };
   std::ofstream(folder / "good.json") << machine(good);
   std::string error;
@@ -65,14 +65,16 @@ TEST_F(CalibrationFiles, RefuseWhatIsNone) {
                             {"[1e5, 1e10]", "[9, 9], [9, 9]"},                     {"[1e5, 1e10]", "7"},
                             {"\"kernels\": []", "\"kernels\": {}"}, {"\"kernels\": []", "\"kernels\": [], \"bf16\": -1"},
                             {"\"kernels\": []", "\"kernels\": [], \"bf16\": 1e300"},
-                            {"\"kernels\": []", "\"kernels\": [[1e5, 1e10]]"}, {"\"core\"", "\"cores\""}};
+                            {"\"kernels\": []", "\"kernels\": [[1e5, 1e10]]"}, {"\"packings\": []", "\"packings\": [[1e5, 1e10]]"},
+                            {"\"packings\"", "\"packing\""}, {"1e9", "1e9, \"large\": -1"}, {"1e9", "1e9, \"large\": 1e-200"},
+                            {"\"core\"", "\"cores\""}};
   for (auto [from, to] : wrong) {
     std::string text = good;
     text.replace(text.find(from), std::string(from).size(), to);
     EXPECT_NE(errorOf(machine(text)).find("the figures of 'a processor' are not those of a machine"), std::string::npos) << text;
   }
   // An error is one line.
-  EXPECT_EQ(errorOf(R"({"divisi_calibration": 2, "machines": {"a\nb": {}}})").find('\n'), std::string::npos);
+  EXPECT_EQ(errorOf(R"({"divisi_calibration": 3, "machines": {"a\nb": {}}})").find('\n'), std::string::npos);
 }
 
 TEST(Calibration, NamesFigures) {
@@ -83,6 +85,12 @@ TEST(Calibration, NamesFigures) {
   EXPECT_NE(other.name(), figures.name());
   other = figures;
   other.core.bf16 *= 2;
+  EXPECT_NE(other.name(), figures.name());
+  other = figures;
+  other.core.packings[0].rate *= 2;
+  EXPECT_NE(other.name(), figures.name());
+  other = figures;
+  other.large *= 2;
   EXPECT_NE(other.name(), figures.name());
 }
 } // namespace

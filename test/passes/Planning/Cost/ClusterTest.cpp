@@ -1,4 +1,5 @@
 #include "passes/Planning/Cost/Cluster.h"
+#include "passes/Planning/Cost/Collectives.h"
 #include "passes/Planning/Cost/Prices.h"
 #include "passes/Planning/Cost/Quantity.h"
 #include "test/passes/Planning/Unwrap.h"
@@ -143,6 +144,34 @@ TEST(Presets, RanksShareTheMachine) {
   Machine here = thisMachine();
   EXPECT_GT(here.memory, 1e8);
   EXPECT_GE(here.cores, 1);
+}
+
+TEST(Presets, OblongMatmulsAndLargeMessagesTakeLonger) {
+  const Rates rates{1e11, 2e10, 0, {}, {}, {}, {{1 << 20, 1e10}}};
+  std::string error;
+  auto with = [&](const Rates &of, double large) {
+    return *unwrap(parseCluster("cpu:2", {64e9, 2, Calibration{8e9, of, of, large}}), error);
+  };
+  const Cluster plain = with({1e11, 2e10}, 0), measured = with(rates, 4e9);
+  const auto fp32 = Cluster::Device::fp32, bf16 = Cluster::Device::bf16;
+  auto longer = [&](double m, double n, double k, Cluster::Device::Precision precision, bool images = false) {
+    divisi::step::Work work{divisi::graph::Form::product, 2 * m * n * k, 0};
+    work.m = m, work.n = n, work.k = k, work.images = images;
+    return Prices(measured.device).seconds(work, precision) - Prices(plain.device).seconds(work, precision);
+  };
+  // A square of as many multiplications would have the side 512: its operands and half of its result are what is not counted.
+  const double a = 16 * 2048, b = 2048 * 4096, c = 16 * 4096, square = 2.5 * 512 * 512;
+  EXPECT_NEAR(longer(16, 4096, 2048, fp32), 4 * (a + b + c / 2 - square) / 1e10, 1e-12);
+  EXPECT_NEAR(longer(16, 4096, 2048, bf16), 2 * (a + b + c / 2 - square) / 1e10, 1e-12);
+  EXPECT_NEAR(longer(512, 512, 512, fp32), 0, 1e-12);
+  EXPECT_EQ(longer(16, 4096, 2048, fp32, /*images=*/true), 0);
+
+  const divisi::dist::Mesh mesh{{{"data", 2}}};
+  auto sent = [&](const Cluster &cluster, double bytes) {
+    return stepSeconds(linkOf(cluster, mesh, {0}), divisi::dist::ReshardStep::Kind::allReduce, bytes);
+  };
+  EXPECT_EQ(sent(measured, 1 << 20), sent(plain, 1 << 20));
+  EXPECT_NEAR(sent(measured, 16 << 20) - sent(plain, 16 << 20), (16 << 20) / 4e9 - (16 << 20) / 8e9, 1e-12);
 }
 
 TEST(Presets, RanksShareWhatWasMeasured) {
