@@ -8,6 +8,7 @@
 #include "runtime/core/Recorder.h"
 #include "runtime/core/Scratch.h"
 #include "runtime/core/Status.h"
+#include "runtime/core/Teamwork.h"
 
 #include <cstdint>
 #include <exception>
@@ -50,10 +51,10 @@ struct DivisiContext {
   divisi::runtime::Scratch scratch;
   /// Keyed by the kind of service and the address of its parameter block.
   std::map<std::pair<int, const void *>, std::unique_ptr<divisi::runtime::CacheEntry>> cache;
-  /// Whether a team runs small work, too, and does not choose (SmallWork.h).
-  bool alwaysTeam = false;
-  /// Set by the first GEMM, when the BLAS library has been told the number of threads.
-  bool blasReady = false;
+  /// Of the task that runs (SmallWork.h).
+  divisi::runtime::SmallCalls smallCalls = divisi::runtime::SmallCalls::byChoice;
+  /// The number of threads that the BLAS library was told; 0: none yet.
+  int blasThreads = 0;
   /// Runs collectives and transfers; null in a program for one device. Not owned.
   divisi::runtime::Exchange *exchange = nullptr;
   /// Computes instead of this processor; null: none. Not owned.

@@ -4,7 +4,6 @@
 
 #include "runtime/core/Context.h"
 #include "runtime/core/Launch.h"
-#include "runtime/core/Teamwork.h"
 
 namespace divisi::runtime {
 
@@ -17,8 +16,14 @@ template <typename Body> void withTeam(const Body &body) {
   divisi_team_ended();
 }
 
+/// Behind work of the caller alone: the team of a task that runs all in a team does not fall asleep.
+inline void keepAwake(DivisiContext *context) {
+  if (context->smallCalls == SmallCalls::inTeam && context->threads > 1 && !divisi_team_inside())
+    divisi_team_run(context->threads, [](void *, int, int) {}, nullptr);
+}
+
 /// forEachPiece, but for work of less than `mostSmall` grains by the caller alone where that is faster. This changes no
-/// number if no piece depends on another one. A task may say that a team computes all of it. `site` is the address of what the call is known by; its kind keeps it apart
+/// number if no piece depends on another one. `site` is the address of what the call is known by; its kind keeps it apart
 /// from other entries of the context's cache.
 template <typename Body>
 void forEachPieceIfFaster(DivisiContext *context, int kind, const void *site, int64_t extent, int64_t grain, const Body &body) {
@@ -33,7 +38,9 @@ void forEachPieceIfFaster(DivisiContext *context, int kind, const void *site, in
   auto &teamwork = static_cast<Site &>(*entry);
   const int64_t begin = divisi_team_now();
   const auto team = begin - divisi_team_end() < awakeFor ? Teamwork::awake : Teamwork::asleep;
-  const auto way = context->alwaysTeam ? team : teamwork.choose(team);
+  const auto way = context->smallCalls == SmallCalls::alone    ? Teamwork::alone
+                   : context->smallCalls == SmallCalls::inTeam ? team
+                                                               : teamwork.choose(team);
   if (way == Teamwork::alone)
     body(int64_t(0), extent);
   else

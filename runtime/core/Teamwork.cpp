@@ -1,23 +1,28 @@
 #include "runtime/core/Teamwork.h"
 
 #include <algorithm>
+#include <iterator>
 
 using namespace divisi::runtime;
 
 /// How often each way is tried before it is judged.
-static constexpr int tries = 4, taskTries = 8;
-/// The runs of a task in which its calls try theirs.
-static constexpr int64_t settling = 24;
+static constexpr int tries = 4;
+/// A task keeps its way for a block of runs: in the first ones, data moves between the caches of its threads.
+static constexpr int64_t runsOfBlock = 8, moving = 2;
+/// Blocks in which the calls of a task try their ways, then those in which the task tries each of its own.
+static constexpr int64_t settling = 3, taskTries = 2;
 
 /// A team must be faster by this share: the times of short calls vary.
 static constexpr double clearly = 0.9, taskClearly = 0.98;
 
 /// One run in 64 goes the other way, whose time may have changed; fewer where that wakes the team.
 static constexpr int64_t lookAgain = 64, lookAgainAsleep = 512;
+/// Of a task, one block in 32.
+static constexpr int64_t lookAgainAtTask = 32;
 
 void RecentMean::add(double nanoseconds) {
   /// The weight of a run, and the most of the mean that it counts as: the system may have interrupted it.
-  constexpr double weight = 0.125, mostOfMean = 3;
+  constexpr double weight = 0.125, mostOfMean = 1.25;
   if (++runs == 1)
     mean = nanoseconds;
   else if (runs > 1)
@@ -39,16 +44,31 @@ void Teamwork::note(Way way, double nanoseconds) {
   means[way].add(nanoseconds);
 }
 
-bool TaskTeamwork::choose() const {
-  if (runs < settling)
-    return false;
-  if (means[true].count() < taskTries)
-    return runs % 2 == 0;
-  const bool better = means[true].nanoseconds() < taskClearly * means[false].nanoseconds();
-  return better != (runs % lookAgain == 0);
+SmallCalls TaskTeamwork::choose() {
+  if (runs % runsOfBlock == 0)
+    way = ofBlock(runs / runsOfBlock);
+  return way;
 }
 
-void TaskTeamwork::note(bool always, double nanoseconds) {
-  if (++runs > settling)
-    means[always].add(nanoseconds);
+SmallCalls TaskTeamwork::ofBlock(int64_t block) const {
+  constexpr SmallCalls ways[] = {SmallCalls::alone, SmallCalls::byChoice, SmallCalls::inTeam};
+  if (block < settling)
+    return SmallCalls::byChoice;
+  if (block < settling + taskTries * std::ssize(ways))
+    return ways[block % std::ssize(ways)];
+  if (block % lookAgainAtTask == 0)
+    return ways[block / lookAgainAtTask % std::ssize(ways)];
+  SmallCalls best = SmallCalls::alone;
+  auto meanOf = [&](SmallCalls other) { return means[static_cast<size_t>(other)].nanoseconds(); };
+  for (SmallCalls other : ways)
+    if (meanOf(other) < taskClearly * meanOf(best))
+      best = other;
+  return best;
+}
+
+void TaskTeamwork::note(double nanoseconds) {
+  const int64_t block = runs / runsOfBlock, number = runs % runsOfBlock;
+  ++runs;
+  if (block >= settling && number >= moving)
+    means[static_cast<size_t>(way)].add(nanoseconds);
 }

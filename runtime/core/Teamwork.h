@@ -37,17 +37,23 @@ private:
   int64_t runs = 0;
 };
 
-/// Chooses for a task whether its small calls choose each for itself, or a team runs all of them: calls do not know that
-/// those behind them wait for a team that falls asleep meanwhile.
+/// How the small calls of a task are computed.
+enum class SmallCalls { alone, byChoice, inTeam };
+
+/// Chooses for a task how its small calls are computed. They do not know that those behind them wait for a team that falls
+/// asleep meanwhile, or that a core is slower while another one spins.
 class TaskTeamwork {
 public:
-  /// Whether a team runs all calls. Each way is tried some times when the calls know their ways, and seldom later.
-  bool choose() const;
-  /// Notes the nanoseconds of a run.
-  void note(bool always, double nanoseconds);
+  /// Each way is tried some times when the calls know their own ways, and seldom later.
+  SmallCalls choose();
+  /// Notes the nanoseconds of the run that was chosen last.
+  void note(double nanoseconds);
 
 private:
-  std::array<RecentMean, 2> means;
+  SmallCalls ofBlock(int64_t block) const;
+
+  std::array<RecentMean, 3> means; // by SmallCalls
+  SmallCalls way = SmallCalls::byChoice;
   int64_t runs = 0;
 };
 

@@ -253,10 +253,10 @@ void Program::runTask(const Row &row, int64_t slot, int64_t microbatch) {
   };
   if (!accelerator) {
     TaskTeamwork &teamwork = teams[row.task];
-    context.alwaysTeam = teamwork.choose();
+    context.smallCalls = teamwork.choose();
     const int64_t begin = divisi_team_now();
     call();
-    teamwork.note(context.alwaysTeam, static_cast<double>(divisi_team_now() - begin));
+    teamwork.note(static_cast<double>(divisi_team_now() - begin));
     return;
   }
   Status status = withAccelerator([&](Accelerator &on) {

@@ -74,7 +74,7 @@ MeasuredTeam::MeasuredTeam(int threads, int teams, std::barrier<> &start)
 }
 
 void MeasuredTeam::prepare() {
-  context.blasReady = false;
+  context.blasThreads = 0;
   runtime::prepareBlas(&context);
 }
 

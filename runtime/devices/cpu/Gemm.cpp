@@ -13,13 +13,16 @@ using namespace divisi::runtime;
 namespace {
 /// Below this number of multiplications a second thread does not pay, which takes microseconds to begin and to end.
 constexpr int64_t parallelWork = 1 << 17;
-/// Above this number OpenBLAS computes with a team (its GEMM_MULTITHREAD_THRESHOLD of 4 times 65,536), with or without gain.
+/// Above this number OpenBLAS would compute with a team (its GEMM_MULTITHREAD_THRESHOLD of 4 times 65,536).
 constexpr int64_t teamWork = 1 << 18;
-/// Up to this number of multiplications OpenBLAS may use other kernels (SMALL_MATRIX_OPT), whose sums are others.
-constexpr int64_t otherKernels = 100 * 100 * 100;
+/// Up to this number one thread is used, which is at most a fifth slower than a team that is awake. OpenBLAS may have other kernels
+/// for these (SMALL_MATRIX_OPT), whose sums are others.
+constexpr int64_t smallWork = 100 * 100 * 100;
 /// Rows of a part, at least, if there are very many parts: each thread arranges the whole other operand for itself.
 constexpr int64_t leastPart = 128;
-constexpr int matmulService = 100, batchSites = 102; // beside the kinds of convolutions, and kernels
+/// From this number on a team that sleeps pays, too.
+constexpr int64_t surelyLarge = 1 << 23;
+constexpr int matmulService = 100, batchSites = 102, partSites = 103; // beside the kinds of convolutions, and kernels
 /// Numbers that a thread converts, at least.
 constexpr int64_t conversionsPerThread = 1 << 15;
 
@@ -42,7 +45,7 @@ struct Product {
   void mergeBatch();
   void run(DivisiContext *context, const void *site) const;
   void runOne(int64_t index) const;
-  bool runInParts(int threads) const;
+  bool runInParts(DivisiContext *context, const void *site) const;
 };
 
 /// Checks sizes, because OpenBLAS takes ints and reports errors only on stderr.
@@ -90,22 +93,28 @@ void Product::runOne(int64_t index) const {
     multiply(cblas_sgemm, float());
 }
 
-/// Computes a large product in parts of its rows, one for each thread; false if there would be too little in each. OpenBLAS' own
+/// Computes a product in parts of its rows, one for each thread; false if there would be too little in each. OpenBLAS' own
 /// threads wait for each other and share what they arrange: on cores with different caches they reach half as much.
-bool Product::runInParts(int threads) const {
+bool Product::runInParts(DivisiContext *context, const void *site) const {
   constexpr int64_t tile = 16;
+  const int threads = context->threads;
   const int64_t tiles = (g.m + tile - 1) / tile;
   const int64_t least = tiles / threads * tile - (tiles * tile - g.m); // of a part
-  if (threads == 1 || divisi_team_inside() || g.m < leastPart * (threads - 1) || least * g.n * g.k <= otherKernels)
+  if (divisi_team_inside() || g.m < leastPart * (threads - 1) || least * g.n * g.k <= smallWork)
     return false;
-  forEachPiece(tiles, 1, threads, [&](int64_t begin, int64_t end) {
+  auto runRows = [&](int64_t begin, int64_t end) {
     Product part = *this;
     begin *= tile;
     part.g.m = std::min(end * tile, g.m) - begin;
     part.a.data += begin * (g.transpose_a ? 1 : a.ld) * widthOfType(a.type);
     part.c.data += begin * c.ld * widthOfType(c.type);
     part.runOne(0);
-  });
+  };
+  prepareBlas(context, 1); // where one thread computes all
+  if (g.m * g.n * g.k < surelyLarge)
+    forEachPieceIfFaster(context, partSites, site, tiles, 1, runRows);
+  else
+    forEachPiece(tiles, 1, threads, runRows);
   return true;
 }
 
@@ -118,10 +127,14 @@ void Product::run(DivisiContext *context, const void *site) const {
     for (int64_t index = begin; index < end; ++index)
       runOne(index);
   };
-  if (batch == 1 && runInParts(threads))
+  if (batch == 1 && threads > 1 && each > smallWork)
+    return runInParts(context, site) ? void() : withTeam([&] { runOne(0); });
+  if (batch < threads || batch == 1 || shared || each * batch <= parallelWork) {
+    runSome(0, batch);
+    if (each > teamWork)
+      keepAwake(context);
     return;
-  if (batch < threads || batch == 1 || shared || each * batch <= parallelWork)
-    return runSome(0, batch);
+  }
   // Within a parallel region OpenBLAS stays on the calling thread. Outside it divides GEMMs of twice parallelWork and more
   // among threads, and their sums are others then: only smaller ones may be computed either way.
   if (each <= parallelWork)
@@ -200,10 +213,17 @@ MatmulPlan *planOf(DivisiContext *context, const Product &p, const void *site) {
 }
 
 void multiply(DivisiContext *context, const Product &p, const void *site) {
-  MatmulPlan *plan = p.a.type == DIVISI_BF16 ? planOf(context, p, site) : nullptr;
-  if (plan)
-    return plan->run(context->scratch.reserve(plan->scratchBytes()), {p.a.data, p.b.data, p.c.data});
-  prepareBlas(context);
+  const int64_t work = p.g.m * p.g.n * p.g.k;
+  if (MatmulPlan *plan = p.a.type == DIVISI_BF16 ? planOf(context, p, site) : nullptr) {
+    plan->run(context->scratch.reserve(plan->scratchBytes()), {p.a.data, p.b.data, p.c.data});
+    if (context->threads > 1 && work > teamWork)
+      divisi_team_ended();
+    return;
+  }
+  if (work <= teamWork)
+    prepareBlas(context);
+  else
+    prepareBlas(context, work <= smallWork ? 1 : context->threads);
   if (p.a.type == p.c.type && (p.a.type == DIVISI_F32 || p.a.type == DIVISI_F64))
     return p.run(context, site);
   if (p.a.type == DIVISI_F64 || p.c.type == DIVISI_F64)
@@ -236,8 +256,6 @@ void divisi::runtime::multiplyOnCpu(DivisiContext *context, const DivisiGemm &g,
       clear(p.g, p.c);
     return;
   }
-  if (context->threads > 1 && p.g.batch0 * p.g.batch1 == 1 && p.g.m * p.g.n * p.g.k > teamWork)
-    return withTeam([&] { multiply(context, p, site); });
   multiply(context, p, site);
 }
 

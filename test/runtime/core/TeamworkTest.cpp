@@ -53,26 +53,42 @@ TEST(Teamwork, AfterSomeThousandRunsTheMachineIsLookedAtAgain) {
   EXPECT_EQ(after(teamwork, 4000, Teamwork::awake, quiet), Teamwork::awake);
 }
 
-/// Runs a task whose calls need some runs to know their ways; returns whether a team ran all of the last one.
-bool afterTask(TaskTeamwork &teamwork, int runs, double eachChooses, double always) {
-  bool isAlways = false;
+/// Runs a task that takes so long in each way, by SmallCalls; its calls need some runs to know their own ways, and the first run
+/// after another way takes longer. Returns the way of the last run.
+SmallCalls afterTask(TaskTeamwork &teamwork, int runs, const double (&times)[3]) {
+  SmallCalls before = SmallCalls::byChoice, way = before;
   for (int i = 0; i < runs; ++i) {
-    isAlways = teamwork.choose();
-    teamwork.note(isAlways, isAlways ? always : i < 20 ? 3 * eachChooses : eachChooses);
+    before = std::exchange(way, teamwork.choose());
+    teamwork.note((i < 20 || way != before ? 1.5 : 1) * times[static_cast<int>(way)]);
   }
-  return isAlways;
+  return way;
 }
 
-TEST(TaskTeamwork, ATeamRunsAllCallsWhereTheTaskIsFasterSo) {
-  for (auto [eachChooses, always] : {std::pair(980.0, 905.0), {71.0, 81.0}, {100.0, 99.0}}) {
+TEST(TaskTeamwork, TheFastestWayOfTheTaskIsChosen) {
+  const std::pair<std::array<double, 3>, SmallCalls> cases[] = {{{1120, 980, 905}, SmallCalls::inTeam},
+                                                                {{79, 71, 81}, SmallCalls::byChoice},
+                                                                {{72, 80, 84}, SmallCalls::alone},
+                                                                {{100, 99, 99}, SmallCalls::alone}};
+  for (const auto &[times, fastest] : cases) {
     TaskTeamwork teamwork;
-    EXPECT_EQ(afterTask(teamwork, 63, eachChooses, always), always < 0.98 * eachChooses) << always;
+    EXPECT_EQ(afterTask(teamwork, 100, {times[0], times[1], times[2]}), fastest) << times[0];
   }
+}
+
+TEST(TaskTeamwork, OneSlowRunInTenDecidesNothing) {
+  TaskTeamwork teamwork;
+  int alone = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const bool isAlone = teamwork.choose() == SmallCalls::alone;
+    alone += isAlone;
+    teamwork.note(!isAlone ? 90 : i % 10 == 3 ? 720 : 72);
+  }
+  EXPECT_GT(alone, 2800);
 }
 
 TEST(TaskTeamwork, AfterSomeThousandRunsTheMachineIsLookedAtAgain) {
   TaskTeamwork teamwork;
-  EXPECT_FALSE(afterTask(teamwork, 100, 1000, 9000)); // another program uses a core
-  EXPECT_TRUE(afterTask(teamwork, 4001, 1000, 900));
+  EXPECT_EQ(afterTask(teamwork, 100, {1000, 9000, 9000}), SmallCalls::alone); // another program uses a core
+  EXPECT_EQ(afterTask(teamwork, 10001, {1000, 950, 900}), SmallCalls::inTeam);
 }
 } // namespace
