@@ -5,8 +5,8 @@
 
 For each model, number of ranks and strategy, alternating: one job whose kernels, library calls and collectives go into the
 database (as `divisi profile` does it), and another one that is measured. At the end each strategy is compiled again, and the
-program says what is expected of it. A run's spread is that of its rounds' medians. Also: whether strategies that differ by more than 15 % come out in the expected order,
-and the arena, which is the memory of a step, beside what `divisi plan` says of it before anything is compiled.
+program says what is expected of it. A run's spread is that of its rounds' medians. Also: whether strategies that differ by more than 15 % come out in the expected order;
+predict.json has the arena of each program, which is the memory of a step.
 """
 
 import argparse

@@ -1,8 +1,10 @@
 #include "runtime/core/Context.h"
 #include "runtime/core/Half.h"
+#include "runtime/core/Team.h"
 #include "runtime/devices/cpu/MatmulPlan.h"
 #include "test/runtime/Util.h"
 
+#include <cblas.h>
 #include <tuple>
 
 using namespace divisi::runtime;
@@ -226,6 +228,22 @@ TEST(GemmTypes, PartsOfAGemmHaveTheBitsOfTheWhole) {
         EXPECT_EQ(c, results[0]) << sizes.m << " " << sizes.n << " " << sizes.k << ", " << transposes << ", " << threads << " threads";
       }
     }
+}
+
+/// Small GEMMs stay on one thread, and few rows are left to the library; convolutions have all threads between them.
+TEST(GemmTypes, TheTeamKeepsItsSize) {
+  DivisiContext context(configureThreads(2));
+  for (auto [sizes, ofLibrary] : {std::pair(Case{1, 1, 48, 96, 96}, 1), {{1, 1, 32, 512, 512}, 2}, {{1, 1, 96, 96, 96}, 1}, {{1, 1, 300, 200, 200}, 1}}) {
+    DivisiGemm g = describe(sizes, false, true, Dense);
+    g.type = g.result_type = DIVISI_F32;
+    auto [ar, ac, br, bc] = sizesOf(g);
+    std::vector<float> a(static_cast<size_t>(ar * ac)), b(static_cast<size_t>(br * bc)), c(static_cast<size_t>(g.m * g.n));
+    void *buffers[] = {a.data(), b.data(), c.data()};
+    divisi_gemm(&context, &g, buffers);
+    ASSERT_TRUE(succeeded(context.error));
+    EXPECT_EQ(openblas_get_num_threads(), ofLibrary) << sizes.m;
+    EXPECT_EQ(divisi_team_size(), 2) << sizes.m;
+  }
 }
 
 /// GEMMs that a library divides among threads have other sums then: which thread computes one does not depend on the time.
