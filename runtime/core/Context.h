@@ -53,8 +53,8 @@ struct DivisiContext {
   std::map<std::pair<int, const void *>, std::unique_ptr<divisi::runtime::CacheEntry>> cache;
   /// Of the task that runs (SmallWork.h).
   divisi::runtime::SmallCalls smallCalls = divisi::runtime::SmallCalls::byChoice;
-  /// The number of threads that the BLAS library was told; 0: none yet.
-  int blasThreads = 0;
+  /// Set by the first GEMM, when the BLAS library has been told the number of threads.
+  bool blasReady = false;
   /// Runs collectives and transfers; null in a program for one device. Not owned.
   divisi::runtime::Exchange *exchange = nullptr;
   /// Computes instead of this processor; null: none. Not owned.

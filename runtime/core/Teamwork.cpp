@@ -17,15 +17,18 @@ static constexpr double clearly = 0.9, taskClearly = 0.98;
 
 /// One run in 64 goes the other way, whose time may have changed; fewer where that wakes the team.
 static constexpr int64_t lookAgain = 64, lookAgainAsleep = 512;
-/// Of a task, one block in 32.
-static constexpr int64_t lookAgainAtTask = 32;
+/// Of a task, one block in 24.
+static constexpr int64_t lookAgainAtTask = 24;
 
 void RecentMean::add(double nanoseconds) {
-  /// The weight of a run, and the most of the mean that it counts as: the system may have interrupted it.
+  /// The weight of a run, and the most of the mean that it counts as: the system may have interrupted it. At first the least counts.
   constexpr double weight = 0.125, mostOfMean = 1.25;
-  if (++runs == 1)
-    mean = nanoseconds;
-  else if (runs > 1)
+  constexpr int first = 4;
+  if (++runs == 0)
+    return;
+  if (runs <= first)
+    mean = runs == 1 ? nanoseconds : std::min(mean, nanoseconds);
+  else
     mean += weight * (std::min(nanoseconds, mostOfMean * mean) - mean);
 }
 
@@ -56,14 +59,15 @@ SmallCalls TaskTeamwork::ofBlock(int64_t block) const {
     return SmallCalls::byChoice;
   if (block < settling + taskTries * std::ssize(ways))
     return ways[block % std::ssize(ways)];
-  if (block % lookAgainAtTask == 0)
-    return ways[block / lookAgainAtTask % std::ssize(ways)];
   SmallCalls best = SmallCalls::alone;
   auto meanOf = [&](SmallCalls other) { return means[static_cast<size_t>(other)].nanoseconds(); };
   for (SmallCalls other : ways)
     if (meanOf(other) < taskClearly * meanOf(best))
       best = other;
-  return best;
+  if (block % lookAgainAtTask != 0)
+    return best;
+  const int64_t next = 1 + block / lookAgainAtTask % 2; // one of the two others
+  return ways[(static_cast<int64_t>(best) + next) % std::ssize(ways)];
 }
 
 void TaskTeamwork::note(double nanoseconds) {

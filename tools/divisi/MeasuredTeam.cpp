@@ -24,7 +24,7 @@ constexpr size_t sizes[] = {16 << 10, 64 << 10, 256 << 10, 2 << 20, 16 << 20, 64
 /// The elements of a kernel that are worth a thread, as in programs.
 constexpr int64_t grain = 8192;
 /// The sides of square matmuls; the last one stands for all larger ones.
-constexpr int sides[] = {8, 16, 32, 64, 128, 256, 512};
+constexpr int sides[] = {8, 16, 32, 64, 96, 128, 256, 512};
 constexpr int64_t largest = sides[std::size(sides) - 1];
 /// Channels and the side of 8 images, of convolutions of 3 x 3 points; the last one stands for all larger ones.
 constexpr int64_t images[][2] = {{8, 8}, {32, 16}, {64, 32}};
@@ -74,7 +74,7 @@ MeasuredTeam::MeasuredTeam(int threads, int teams, std::barrier<> &start)
 }
 
 void MeasuredTeam::prepare() {
-  context.blasThreads = 0;
+  context.blasReady = false;
   runtime::prepareBlas(&context);
 }
 

@@ -1,6 +1,5 @@
 #include "runtime/devices/cpu/Blas.h"
 #include "runtime/core/BeforeLoading.h"
-#include "runtime/core/Team.h"
 
 #include <array>
 #include <cblas.h>
@@ -47,7 +46,7 @@ __attribute__((section(".preinit_array"), used)) void (*beforeLoading)(int, char
 } // namespace
 
 void divisi::runtime::prepareBlas(DivisiContext *context) {
-  if (context->blasThreads > 0)
+  if (context->blasReady)
     return;
   int threads = context->threads, more = threads > loadedFor ? threads - loadedFor : 0;
   if (!hasMemoryFor(more + threads))
@@ -58,14 +57,5 @@ void divisi::runtime::prepareBlas(DivisiContext *context) {
                " threads that calls it: raise the limit (ulimit -v) or lower "
                "--threads"));
   openblas_set_num_threads(threads);
-  context->blasThreads = threads;
-}
-
-void divisi::runtime::prepareBlas(DivisiContext *context, int threads) {
-  prepareBlas(context);
-  if (context->blasThreads == threads)
-    return;
-  openblas_set_num_threads(threads);
-  divisi_team_set_size(context->threads); // it sets that, too
-  context->blasThreads = threads;
+  context->blasReady = true;
 }

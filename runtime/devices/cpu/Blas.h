@@ -8,11 +8,9 @@
 
 namespace divisi::runtime {
 
-/// Tells OpenBLAS before its first call how many threads it may use outside of parallel regions, those of the context; inside it
-/// uses the calling thread. Throws std::runtime_error if there is too little memory for OpenBLAS.
+/// Tells OpenBLAS once how many threads it may use outside of parallel regions; inside it uses the calling thread.
+/// Throws std::runtime_error if there is too little memory for OpenBLAS.
 void prepareBlas(DivisiContext *context);
-/// The same, and from now on it may use this many, at most those of the context.
-void prepareBlas(DivisiContext *context, int threads);
 
 /// Computes divisi_gemm on this processor; `site` is the address of the call's parameter block. Throws
 /// std::runtime_error.

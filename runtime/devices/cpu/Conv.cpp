@@ -2,6 +2,7 @@
 #include "runtime/core/SmallWork.h"
 #include "runtime/devices/cpu/ConvPlan.h"
 #include "runtime/devices/cpu/Convert.h"
+#include "runtime/devices/cpu/OneThread.h"
 
 #include <stdexcept>
 
@@ -11,25 +12,6 @@ namespace {
 /// FLOPs below which a second thread costs more than it computes: 0.6 million take 10 us on one thread and 12 on two, and a gradient
 /// of filters of 0.1 million 3 and 49.
 constexpr double leastFlops = 2e6;
-
-/// Lets the library compute on one thread, if asked to.
-class OneThread {
-public:
-  explicit OneThread(bool wanted) : before(divisi_team_size()), wanted(wanted && before > 1) {
-    if (this->wanted)
-      divisi_team_set_size(1);
-  }
-  ~OneThread() {
-    if (wanted)
-      divisi_team_set_size(before);
-  }
-  OneThread(const OneThread &) = delete;
-  OneThread &operator=(const OneThread &) = delete;
-
-private:
-  int before;
-  bool wanted;
-};
 
 /// One call site: how its convolution is computed.
 class Site : public CacheEntry {

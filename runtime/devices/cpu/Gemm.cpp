@@ -3,6 +3,7 @@
 #include "runtime/devices/cpu/Blas.h"
 #include "runtime/devices/cpu/Convert.h"
 #include "runtime/devices/cpu/MatmulPlan.h"
+#include "runtime/devices/cpu/OneThread.h"
 
 #include <array>
 #include <climits>
@@ -44,7 +45,7 @@ struct Product {
   void check();
   void mergeBatch();
   void run(DivisiContext *context, const void *site) const;
-  void runOne(int64_t index) const;
+  void runOne(int64_t index, bool alone = false) const;
   bool runInParts(DivisiContext *context, const void *site) const;
 };
 
@@ -77,7 +78,9 @@ void Product::mergeBatch() {
   }
 }
 
-void Product::runOne(int64_t index) const {
+void Product::runOne(int64_t index, bool alone) const {
+  const int64_t work = g.m * g.n * g.k;
+  OneThread one((alone || (work > teamWork && work <= smallWork)) && !divisi_team_inside());
   int64_t i = index / g.batch1, j = index % g.batch1;
   auto ta = g.transpose_a ? CblasTrans : CblasNoTrans, tb = g.transpose_b ? CblasTrans : CblasNoTrans;
   auto m = static_cast<int>(g.m), n = static_cast<int>(g.n), k = static_cast<int>(g.k);
@@ -108,9 +111,8 @@ bool Product::runInParts(DivisiContext *context, const void *site) const {
     part.g.m = std::min(end * tile, g.m) - begin;
     part.a.data += begin * (g.transpose_a ? 1 : a.ld) * widthOfType(a.type);
     part.c.data += begin * c.ld * widthOfType(c.type);
-    part.runOne(0);
+    part.runOne(0, /*alone=*/true);
   };
-  prepareBlas(context, 1); // where one thread computes all
   if (g.m * g.n * g.k < surelyLarge)
     forEachPieceIfFaster(context, partSites, site, tiles, 1, runRows);
   else
@@ -220,10 +222,7 @@ void multiply(DivisiContext *context, const Product &p, const void *site) {
       divisi_team_ended();
     return;
   }
-  if (work <= teamWork)
-    prepareBlas(context);
-  else
-    prepareBlas(context, work <= smallWork ? 1 : context->threads);
+  prepareBlas(context);
   if (p.a.type == p.c.type && (p.a.type == DIVISI_F32 || p.a.type == DIVISI_F64))
     return p.run(context, site);
   if (p.a.type == DIVISI_F64 || p.c.type == DIVISI_F64)

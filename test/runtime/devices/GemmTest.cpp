@@ -4,7 +4,9 @@
 #include "runtime/devices/cpu/MatmulPlan.h"
 #include "test/runtime/Util.h"
 
-#include <cblas.h>
+#include <chrono>
+#include <sys/resource.h>
+#include <thread>
 #include <tuple>
 
 using namespace divisi::runtime;
@@ -230,19 +232,33 @@ TEST(GemmTypes, PartsOfAGemmHaveTheBitsOfTheWhole) {
     }
 }
 
-/// Small GEMMs stay on one thread, and few rows are left to the library; convolutions have all threads between them.
-TEST(GemmTypes, TheTeamKeepsItsSize) {
-  DivisiContext context(configureThreads(2));
-  for (auto [sizes, ofLibrary] : {std::pair(Case{1, 1, 48, 96, 96}, 1), {{1, 1, 32, 512, 512}, 2}, {{1, 1, 96, 96, 96}, 1}, {{1, 1, 300, 200, 200}, 1}}) {
-    DivisiGemm g = describe(sizes, false, true, Dense);
+/// Processor seconds of the calling thread, and of the others.
+std::pair<double, double> processorTimes() {
+  auto secondsOf = [](int who) {
+    rusage usage = {};
+    getrusage(who, &usage);
+    return static_cast<double>(usage.ru_utime.tv_sec) + static_cast<double>(usage.ru_utime.tv_usec) * 1e-6;
+  };
+  const double own = secondsOf(RUSAGE_THREAD);
+  return {own, secondsOf(RUSAGE_SELF) - own};
+}
+
+/// A small GEMM does not wake a team, a large one does, and convolutions behind both have all threads.
+TEST(GemmTypes, SmallOnesStayOnOneThread) {
+  for (auto [side, isSmall] : {std::pair(96, true), {300, false}}) {
+    DivisiContext context(configureThreads(2));
+    DivisiGemm g = describe({1, 1, side, side, side}, false, /*tb=*/true, Dense);
     g.type = g.result_type = DIVISI_F32;
-    auto [ar, ac, br, bc] = sizesOf(g);
-    std::vector<float> a(static_cast<size_t>(ar * ac)), b(static_cast<size_t>(br * bc)), c(static_cast<size_t>(g.m * g.n));
+    std::vector<float> a(static_cast<size_t>(side * side)), b(a), c(a);
     void *buffers[] = {a.data(), b.data(), c.data()};
-    divisi_gemm(&context, &g, buffers);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50)); // earlier teams fall asleep
+    const auto [own, others] = processorTimes();
+    for (int64_t done = 0; done < int64_t(5e9); done += g.m * g.n * g.k)
+      divisi_gemm(&context, &g, buffers);
+    const auto [ownLater, othersLater] = processorTimes();
     ASSERT_TRUE(succeeded(context.error));
-    EXPECT_EQ(openblas_get_num_threads(), ofLibrary) << sizes.m;
-    EXPECT_EQ(divisi_team_size(), 2) << sizes.m;
+    EXPECT_EQ(othersLater - others < 0.2 * (ownLater - own), isSmall) << othersLater - others << " of " << ownLater - own;
+    EXPECT_EQ(divisi_team_size(), 2);
   }
 }
 
