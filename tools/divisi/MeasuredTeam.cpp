@@ -15,7 +15,7 @@ using namespace divisi::tools;
 namespace {
 
 /// Of a measurement in a round, at least.
-constexpr double leastSeconds = 0.008;
+constexpr double leastSeconds = 0.006;
 /// A measurement whose rounds differ by more than this share (upper quartile over median) was disturbed by other load.
 constexpr double mostSpread = 0.25;
 /// The bytes of kernels that are measured, for all cores: small ones, caches, and the memory. They are read in one half and
