@@ -52,10 +52,10 @@ static std::optional<planning::Calibration> parse(const json::Object &figures) {
       core->convolutions.size() != all->convolutions.size() || core->kernels.size() != all->kernels.size() ||
       core->packings.size() != all->packings.size())
     return std::nullopt;
-  const double large = figures.getNumber("large").value_or(0);
-  if (large != 0 && !planning::inRange(planning::Unit::bytesPerSecond, large))
+  const std::optional<double> large = figures.getNumber("large");
+  if (!large || (*large != 0 && !planning::inRange(planning::Unit::bytesPerSecond, *large)))
     return std::nullopt;
-  planning::Calibration result{figures.getNumber("message").value_or(0), *core, *all, large};
+  planning::Calibration result{figures.getNumber("message").value_or(0), *core, *all, *large};
   constexpr int cores = 2;
   for (const char *ranks : {"cpu:1", "cpu:2"}) // all cores, and one
     if (!llvm::cantFail(planning::parseCluster(ranks, {1e9, cores, result})).invalid().empty())

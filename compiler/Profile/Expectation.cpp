@@ -20,10 +20,10 @@ namespace {
 
 /// From the end of a send's copy until the other side has it, in microseconds.
 double messageTime(const ProgramCall &call, const planning::Cluster &cluster) {
-  double latency = 1e-5, bandwidth = 1e9; // those of the outermost level: any two ranks
-  for (const auto &level : cluster.levels)
-    bandwidth = level.bandwidth, latency = level.latency;
-  return 1e6 * (latency + call.work.bytes / bandwidth);
+  planning::Cluster::Level level{.bandwidth = 1e9, .latency = 1e-5}; // the outermost one: any two ranks
+  if (!cluster.levels.empty())
+    level = cluster.levels.back();
+  return 1e6 * (level.latency + call.work.bytes / level.bandwidth + planning::uncachedSeconds(level.uncached, call.work.bytes));
 }
 
 /// The price list's time of a call, in microseconds.

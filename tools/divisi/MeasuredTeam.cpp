@@ -57,14 +57,15 @@ template <typename Work> double secondsOf(const Work &work) {
   return passed.count() / (double)calls;
 }
 
-constexpr size_t leastBytes = 64 << 20; // for the largest convolution, and messages
+/// Bytes that a kernel reads, and the largest matmul, convolution or message.
+constexpr size_t halfOfLargest = sizes[std::size(sizes) - 1] / 2, mostRead = std::max<size_t>(largeMessage, 8 << 20);
 constexpr double fastestPacking = 1e12; // bytes/s
 constexpr DivisiGemm bfloats = matmul(largest, largest, DIVISI_BF16);
 } // namespace
 
 MeasuredTeam::MeasuredTeam(int threads, int teams, std::barrier<> &start)
-    : start(start), teams(teams), context(threads), from(std::max(sizes[std::size(sizes) - 1] / teams, leastBytes) / 8),
-      to(from.size()) {
+    : start(start), teams(teams), context(threads), reads(std::max(halfOfLargest / teams, mostRead) / sizeof(float)),
+      writes(std::max(halfOfLargest / teams, 2 * largeMessage) / sizeof(float)), from(new float[reads]), to(new float[writes]) {
   for (int side : sides)
     products.push_back(matmul(side, side, DIVISI_F32));
   for (auto [rows, side] : oblong)
@@ -80,6 +81,10 @@ void MeasuredTeam::prepare() {
 
 void MeasuredTeam::runRound() {
   divisi_team_set_size(context.threads);
+  if (times.empty()) { // memory is of the thread that writes it first
+    std::fill_n(from.get(), reads, 1.0f);
+    std::fill_n(to.get(), writes, 1.0f);
+  }
   size_t next = 0;
   auto measure = [&](const auto &work) {
     start.arrive_and_wait();
@@ -124,12 +129,12 @@ void MeasuredTeam::finish() {
 }
 
 void MeasuredTeam::multiply(const DivisiGemm &gemm) {
-  void *buffers[] = {from.data(), from.data() + largest * largest, to.data()};
+  void *buffers[] = {from.get(), from.get() + largest * largest, to.get()};
   divisi_gemm(&context, &gemm, buffers);
 }
 
 void MeasuredTeam::convolve(const DivisiConv &conv) {
-  void *buffers[] = {from.data(), from.data() + from.size() / 2, to.data()};
+  void *buffers[] = {from.get(), from.get() + reads / 2, to.get()};
   divisi_conv_forward(&context, &conv, buffers);
   divisi_conv_input_grad(&context, &conv, buffers);
   divisi_conv_filter_grad(&context, &conv, buffers);
@@ -144,8 +149,8 @@ void MeasuredTeam::move(size_t size) {
 
 void MeasuredTeam::exchange(size_t bytes) {
   const size_t count = bytes / sizeof(float);
-  std::memcpy(to.data(), from.data(), bytes);
-  std::memcpy(to.data() + count, to.data(), bytes);
+  std::memcpy(to.get(), from.get(), bytes);
+  std::memcpy(to.get() + count, to.get(), bytes);
   for (size_t i = 0; i < count; ++i)
     to[i] += to[i + count];
 }

@@ -3,6 +3,7 @@
 #include "runtime/core/Context.h"
 
 #include <barrier>
+#include <memory>
 #include <vector>
 
 namespace divisi::tools {
@@ -41,7 +42,8 @@ private:
   std::barrier<> &start;
   size_t teams;
   DivisiContext context;
-  std::vector<float> from, to;
+  size_t reads, writes; // elements of `from` and `to`
+  std::unique_ptr<float[]> from, to;
   std::vector<std::vector<double>> times; // seconds, by measurement and round
 };
 

@@ -31,7 +31,7 @@ struct Rates {
 };
 
 struct Calibration {
-  static constexpr double cachedMessage = 1 << 20, largeMessage = 16 << 20; // bytes, that are measured
+  static constexpr double cachedMessage = 1 << 20, largeMessage = 8 << 20; // bytes, that are measured
   double message = 0; // between two processes, bytes/s, of messages of cachedMessage bytes
   Rates core;         // of one thread, while one on each other core does the same
   Rates all;          // of the threads of all cores together
@@ -87,7 +87,7 @@ struct Cluster {
     int64_t size = 1;     // children of a unit; for the innermost level, devices of a machine (1 if there is one)
     double bandwidth = 0; // what a child sends, and receives at the same time, over all its links, bytes/s
     double latency = 0;   // of a message, seconds
-    double uncached = 0;  // that each byte behind Calibration::cachedMessage of a message takes longer, seconds
+    double uncached = 0;  // that each byte behind Calibration::cachedMessage of a message, or of what is sent in a collective, takes longer, seconds
 
     bool operator==(const Level &) const = default;
   };

@@ -27,9 +27,8 @@ double planning::bytesSent(const Link &link, Kind kind, double bytes) {
                                                  : bytesSent(kind, link.members, bytes);
 }
 
-/// What a message takes longer that no cache holds.
-static double uncachedSeconds(const Link &link, double sent) {
-  return link.uncached * std::max(0.0, sent - Calibration::cachedMessage);
+double planning::uncachedSeconds(double uncached, double sent) {
+  return uncached * std::max(0.0, sent - Calibration::cachedMessage);
 }
 
 /// In caches.
@@ -52,15 +51,15 @@ static double cachedSeconds(const Link &link, Kind kind, double bytes) {
 }
 
 double planning::stepSeconds(const Link &link, Kind kind, double bytes) {
-  return cachedSeconds(link, kind, bytes) + uncachedSeconds(link, bytesSent(link, kind, bytes));
+  return cachedSeconds(link, kind, bytes) + uncachedSeconds(link.uncached, bytesSent(link, kind, bytes));
 }
 
 double planning::permuteSeconds(const Link &link, double bytes) {
-  return link.latency + bytes / link.bandwidth + uncachedSeconds(link, bytes);
+  return link.latency + bytes / link.bandwidth + uncachedSeconds(link.uncached, bytes);
 }
 
 double planning::transferSeconds(const Cluster &cluster, ArrayRef<Transfer> transfers, double bytes) {
-  double latency = 0, secondsPerByte = 0;
+  double latency = 0, secondsPerByte = 0, uncachedPerByte = 0;
   for (auto [level, size] : llvm::zip(cluster.levels, cluster.childSizes())) {
     llvm::DenseMap<int64_t, int64_t> out, in;
     for (auto [from, to] : transfers)
@@ -68,9 +67,10 @@ double planning::transferSeconds(const Cluster &cluster, ArrayRef<Transfer> tran
         latency = level.latency;
         int64_t busiest = std::max(++out[from / size], ++in[to / size]);
         secondsPerByte = std::max(secondsPerByte, (double)busiest / level.bandwidth);
+        uncachedPerByte = std::max(uncachedPerByte, (double)busiest * level.uncached);
       }
   }
-  return latency + bytes * secondsPerByte;
+  return latency + bytes * secondsPerByte + uncachedSeconds(uncachedPerByte, bytes);
 }
 
 const char *planning::collectiveName(ReshardStep::Kind kind) {

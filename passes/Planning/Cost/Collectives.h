@@ -23,7 +23,7 @@ struct Link {
 
   double bandwidth = std::numeric_limits<double>::infinity(); // at which a member sends around a ring, bytes/s
   double exchange = 0; // seconds for each byte of a member's operand in an all_to_all
-  double uncached = 0; // seconds that each byte of a message takes longer that no cache holds
+  double uncached = 0; // seconds that each byte takes longer that no cache holds, as in Cluster::Level
   double latency = 0;  // of the slowest hop of the ring (a hop takes that of the outermost level it crosses), seconds
   double pass = 0;     // latency of n - 1 hops of the ring in the order of the devices, without the fastest of its n
   double messages = 0; // latency of n - 1 messages, one to each other member
@@ -57,13 +57,16 @@ const char *collectiveName(dist::ReshardStep::Kind kind);
 ///                              on CPUs the fastest way by divisi/all_reduce.h
 ///   allToAll                   messages + bytes * exchange
 ///   slice                      0
-/// and on CPUs what longer messages than a cache holds take more.
+/// and on CPUs uncachedSeconds of what a rank sends.
 double stepSeconds(const Link &link, dist::ReshardStep::Kind kind, double bytes);
 
 /// The bytes that each of n members sends, by the same `bytes` and the ring algorithms.
 double bytesSent(dist::ReshardStep::Kind kind, int64_t members, double bytes);
 /// Those of the way that stepSeconds prices, of the member that sends the most.
 double bytesSent(const Link &link, dist::ReshardStep::Kind kind, double bytes);
+
+/// Seconds that a message, or what a rank sends in a collective, takes longer because no cache holds it (Cluster::Level).
+double uncachedSeconds(double uncached, double sent);
 
 /// Seconds in which every member sends `bytes` to the next one of its group, round the ring.
 double permuteSeconds(const Link &link, double bytes);

@@ -9,12 +9,12 @@ namespace divisi::planning {
 /// The rate of work of a size; `ofLarger` beyond the last point.
 double rateOf(double size, llvm::ArrayRef<Rate> points, double ofLarger);
 
-/// How many times faster `count` of the devices `many` are than a device `one`, at most, if each has its part of the work:
-/// it may fit a cache, and threads of several processes do not wait for each other.
 /// The bytes of a matmul's operands and half of those of its result (which is not arranged), beyond those of a square one with
 /// as many FLOPs, of which the rates by FLOPs know. 0 of convolutions.
 double packedBytes(const step::Work &work, Cluster::Device::Precision precision);
 
+/// How many times faster `count` of the devices `many` are than a device `one`, at most, if each has its part of the work:
+/// it may fit a cache, and threads of several processes do not wait for each other. Packing is left out.
 double mostTimesFaster(const Cluster::Device &one, const Cluster::Device &many, int64_t count);
 
 /// The price list of a device: what kernels and calls take on it, in seconds. Every constant has its source in

@@ -21,7 +21,7 @@ std::vector<Figure> figuresOf(const Cluster &cluster) {
     std::string unit = i == 0 ? device : i == 1 ? "node" : "group of " + std::to_string(inside) + " " + device + "s";
     inside *= level.size;
     figures.push_back({"bandwidth of " + level.name + " per " + unit, "B/s", level.bandwidth,
-                       [i = i](Cluster &c, double by) { c.levels[i].bandwidth *= by; }});
+                       [i = i](Cluster &c, double by) { c.levels[i].bandwidth *= by, c.levels[i].uncached /= by; }});
     figures.push_back({"latency of " + level.name, "s", level.latency,
                        [i = i](Cluster &c, double by) { c.levels[i].latency *= by; }});
   }

@@ -71,7 +71,7 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, ll
     const bool fewer = devices < itsDevices, uneven = all % devices != 0;
     const bool saves = fewer && !(large && uneven); // they may take the same time, all others must be faster
     const double most = fastestSoFar * (saves ? 1 + best.error : 1 - (large ? fasterOfLarge : sameTime));
-    const double least = leastSeconds(one, devices);
+    const double least = leastSeconds(devices);
     if (least >= most)
       continue; // too few for that much work
     const bool gainsLittle = result.empty() && best.mesh.devices() == 1 && least > best.prediction.seconds * (1 - leastOfUneven);

@@ -129,8 +129,14 @@ double Planner::computation(const Cluster &on) const {
   return price(on, meshOf("data", 1), unsplit(problem), "").prediction.compute;
 }
 
-double Planner::leastSeconds(const Prediction &one, int64_t devices) const {
-  const Cluster::Device &device = cluster.used(1).device;
+double Planner::leastSeconds(int64_t devices) const {
+  Cluster single = cluster.used(1);
+  const Cluster::Device &device = single.device;
+  if (!unpacked) { // parts may be squarer, and need no packing at all
+    single.device.packings.clear();
+    unpacked = price(single, meshOf("data", 1), unsplit(problem), "").prediction;
+  }
+  const Prediction &one = *unpacked;
   double faster = mostTimesFaster(device, cluster.used(devices).device, devices);
   double seconds = 0;
   for (auto [op, launches, whole] : llvm::zip(problem.ops, one.launches, one.operations))
@@ -140,7 +146,7 @@ double Planner::leastSeconds(const Prediction &one, int64_t devices) const {
 
 bool Planner::isSettled(const Candidate &plan, int64_t devices) const {
   return plan.fits && plan.mesh.devices() == 1 &&
-         plan.prediction.seconds <= leastSeconds(plan.prediction, devices) * (1 + sameTime);
+         plan.prediction.seconds <= leastSeconds(devices) * (1 + sameTime);
 }
 
 Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::string name) const {

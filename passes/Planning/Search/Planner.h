@@ -115,9 +115,9 @@ public:
   const Candidate &alone() const;
   /// Seconds that one device of a cluster computes in a step, unsplit.
   double computation(const Cluster &on) const;
-  /// Seconds that a step takes at least on at most `devices`, given what it takes on one: each starts all kernels and
-  /// calls, and at best shares their work evenly with the others.
-  double leastSeconds(const Prediction &one, int64_t devices) const;
+  /// Seconds that a step takes at least on at most `devices`: each starts all kernels and calls, and at best shares their
+  /// work evenly with the others.
+  double leastSeconds(int64_t devices) const;
   /// Whether a plan for one device takes the same time as any plan for at most `devices` could.
   bool isSettled(const Candidate &plan, int64_t devices) const;
   /// What a plan would take on another cluster.
@@ -168,7 +168,9 @@ private:
   Groups step, rest; // of every step; of the evaluation and of some steps
   FusedProblem stepItems;
   GroupKinds stepKinds;
-  mutable std::optional<Candidate> one; // the plan for one device, which only one thread at a time asks for
+  // The plan for one device, and what it takes without packing; only one thread at a time asks for them.
+  mutable std::optional<Candidate> one;
+  mutable std::optional<Prediction> unpacked;
   mutable Spaces built;
   mutable std::mutex building; // guards `built`
 };

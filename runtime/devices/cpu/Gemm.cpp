@@ -46,7 +46,7 @@ struct Product {
   void mergeBatch();
   void run(DivisiContext *context, const void *site) const;
   void runOne(int64_t index, bool alone = false) const;
-  bool runInParts(DivisiContext *context, const void *site) const;
+  bool runInParts(DivisiContext *context, const void *site, int64_t index) const;
 };
 
 /// Checks sizes, because OpenBLAS takes ints and reports errors only on stderr.
@@ -87,8 +87,9 @@ void Product::runOne(int64_t index, bool alone) const {
   auto lda = static_cast<int>(a.ld), ldb = static_cast<int>(b.ld), ldc = static_cast<int>(c.ld);
   auto multiply = [&](auto gemm, auto zero) {
     using T = decltype(zero);
-    gemm(CblasRowMajor, ta, tb, m, n, k, T(1), reinterpret_cast<const T *>(a.at(i, j)), lda,
-         reinterpret_cast<const T *>(b.at(i, j)), ldb, T(g.accumulate ? 1 : 0), reinterpret_cast<T *>(c.at(i, j)), ldc);
+    // By columns, so that the transposes are multiplied: for some row-major calls OpenBLAS has other kernels (SGEMM_DIRECT).
+    gemm(CblasColMajor, tb, ta, n, m, k, T(1), reinterpret_cast<const T *>(b.at(i, j)), ldb,
+         reinterpret_cast<const T *>(a.at(i, j)), lda, T(g.accumulate ? 1 : 0), reinterpret_cast<T *>(c.at(i, j)), ldc);
   };
   if (a.type == DIVISI_F64)
     multiply(cblas_dgemm, double());
@@ -96,10 +97,10 @@ void Product::runOne(int64_t index, bool alone) const {
     multiply(cblas_sgemm, float());
 }
 
-/// Computes a product in parts of its rows, one for each thread; false if there would be too little in each. OpenBLAS' own
+/// Computes one matrix of the result in parts of its rows, one for each thread; false if there would be too little in each. OpenBLAS' own
 /// threads wait for each other and share what they arrange: on cores with different caches they reach half as much.
-bool Product::runInParts(DivisiContext *context, const void *site) const {
-  constexpr int64_t tile = 16;
+bool Product::runInParts(DivisiContext *context, const void *site, int64_t index) const {
+  constexpr int64_t tile = 24; // of OpenBLAS' kernels for x86: in parts of whole tiles a sum has the same bits
   const int threads = context->threads;
   const int64_t tiles = (g.m + tile - 1) / tile;
   const int64_t least = tiles / threads * tile - (tiles * tile - g.m); // of a part
@@ -111,10 +112,10 @@ bool Product::runInParts(DivisiContext *context, const void *site) const {
     part.g.m = std::min(end * tile, g.m) - begin;
     part.a.data += begin * (g.transpose_a ? 1 : a.ld) * widthOfType(a.type);
     part.c.data += begin * c.ld * widthOfType(c.type);
-    part.runOne(0, /*alone=*/true);
+    part.runOne(index, /*alone=*/true);
   };
   if (g.m * g.n * g.k < surelyLarge)
-    forEachPieceIfFaster(context, partSites, site, tiles, 1, runRows);
+    forEachPieceIfFaster(context, partSites, site, tiles, tiles / threads, runRows);
   else
     forEachPiece(tiles, 1, threads, runRows);
   return true;
@@ -129,12 +130,16 @@ void Product::run(DivisiContext *context, const void *site) const {
     for (int64_t index = begin; index < end; ++index)
       runOne(index);
   };
-  if (batch == 1 && threads > 1 && each > smallWork)
-    return runInParts(context, site) ? void() : withTeam([&] { runOne(0); });
   if (batch < threads || batch == 1 || shared || each * batch <= parallelWork) {
-    runSome(0, batch);
-    if (each > teamWork)
-      keepAwake(context);
+    if (threads == 1 || each <= smallWork) {
+      runSome(0, batch);
+      if (each > teamWork)
+        keepAwake(context);
+      return;
+    }
+    for (int64_t index = 0; index < batch; ++index)
+      if (!runInParts(context, site, index))
+        withTeam([&] { runOne(index); });
     return;
   }
   // Within a parallel region OpenBLAS stays on the calling thread. Outside it divides GEMMs of twice parallelWork and more

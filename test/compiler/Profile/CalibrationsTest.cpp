@@ -52,7 +52,7 @@ TEST_F(CalibrationFiles, RefuseWhatIsNone) {
   for (const char *text : {"", "{", "[]", "{}", "{\"divisi_calibration\": 4, \"machines\": {}}", "\x00\xff", "[[[[[[[[[[[[[[[[[[[["})
     EXPECT_NE(errorOf(text).find("wrong.json' is no"), std::string::npos) << text;
   const std::string rates = R"({"flops": 1e10, "bandwidth": 1e10, "matmuls": [[1e5, 1e10]], "convolutions": [], "kernels": [], "packings": []})";
-  const std::string good = R"("message": 1e9, "all": {"flops": 1e11, "bandwidth": 1e10, "matmuls": [[1e5, 1e10]],
+  const std::string good = R"("message": 1e9, "large": 0, "all": {"flops": 1e11, "bandwidth": 1e10, "matmuls": [[1e5, 1e10]],
     "convolutions": [], "kernels": [], "packings": []}, "core": )" + rates;
   auto machine = [](const std::string &figures) {
     return R"({"divisi_calibration": 3, "machines": {"a processor": {)" + figures + "}}}";
@@ -66,7 +66,7 @@ TEST_F(CalibrationFiles, RefuseWhatIsNone) {
                             {"\"kernels\": []", "\"kernels\": {}"}, {"\"kernels\": []", "\"kernels\": [], \"bf16\": -1"},
                             {"\"kernels\": []", "\"kernels\": [], \"bf16\": 1e300"},
                             {"\"kernels\": []", "\"kernels\": [[1e5, 1e10]]"}, {"\"packings\": []", "\"packings\": [[1e5, 1e10]]"},
-                            {"\"packings\"", "\"packing\""}, {"1e9", "1e9, \"large\": -1"}, {"1e9", "1e9, \"large\": 1e-200"},
+                            {"\"packings\"", "\"packing\""}, {"\"large\": 0", "\"large\": -1"}, {"\"large\": 0", "\"large\": 1e-200"}, {"\"large\"", "\"huge\""},
                             {"\"core\"", "\"cores\""}};
   for (auto [from, to] : wrong) {
     std::string text = good;

@@ -71,6 +71,14 @@ TEST(Launch, SmallKernelsAreComputedByWhoIsFaster) {
     EXPECT_EQ(end, 10);
     EXPECT_TRUE(calls.size() == 1 || calls.size() == 3) << calls.size();
   }
+  for (auto [way, pieces] : {std::pair(SmallCalls::inTeam, 3u), {SmallCalls::alone, 1u}}) { // a task has chosen
+    context.smallCalls = way;
+    for (int run = 0; run < 200; ++run) {
+      calls.clear();
+      divisi_launch(&context, &kernel, nullptr);
+      EXPECT_EQ(calls.size(), pieces);
+    }
+  }
 }
 
 void checkSerial(void *const *buffers, int64_t, int64_t) { *static_cast<int *>(buffers[0]) = divisi_team_inside(); }

@@ -171,7 +171,10 @@ TEST(Presets, OblongMatmulsAndLargeMessagesTakeLonger) {
     return stepSeconds(linkOf(cluster, mesh, {0}), divisi::dist::ReshardStep::Kind::allReduce, bytes);
   };
   EXPECT_EQ(sent(measured, 1 << 20), sent(plain, 1 << 20));
-  EXPECT_NEAR(sent(measured, 16 << 20) - sent(plain, 16 << 20), (16 << 20) / 4e9 - (16 << 20) / 8e9, 1e-12);
+  const double large = Calibration::largeMessage;
+  EXPECT_NEAR(sent(measured, large) - sent(plain, large), large / 4e9 - large / 8e9, 1e-12);
+  const Transfer transfer[] = {{0, 1}};
+  EXPECT_NEAR(transferSeconds(measured, transfer, large) - transferSeconds(plain, transfer, large), large / 4e9 - large / 8e9, 1e-12);
 }
 
 TEST(Presets, RanksShareWhatWasMeasured) {
