@@ -7,8 +7,11 @@
 int divisi::runtime::configureThreads(int threads) {
   if (threads < 1)
     threads = std::getenv("OMP_NUM_THREADS") ? divisi_team_size() : coresAllowed();
-  divisi_team_set_size(threads);
-  return threads;
+  divisi_team_set_size(threads); // also for the next line: no fewer threads on a busy machine
+  const int granted = divisi_team_granted(threads);
+  if (granted < threads) // OpenBLAS would wait for the others for ever
+    divisi_team_set_size(granted);
+  return granted;
 }
 
 int32_t divisi_wants(DivisiContext *context, int32_t when) {

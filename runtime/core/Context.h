@@ -26,7 +26,7 @@ struct CacheEntry {
 };
 
 /// Sets the size of the OpenMP pool; `threads` < 1 stands for OMP_NUM_THREADS or the number of cores that this process
-/// may use. Returns the size.
+/// may use. Returns the size, which is smaller where OpenMP grants fewer.
 int configureThreads(int threads);
 
 } // namespace divisi::runtime

@@ -19,6 +19,14 @@ void divisi_team_set_size(int threads) {
   omp_set_num_threads(threads);
 }
 
+int divisi_team_granted(int threads) {
+  int granted = 1;
+#pragma omp parallel num_threads(threads)
+  if (omp_get_thread_num() == 0)
+    granted = omp_get_num_threads();
+  return granted;
+}
+
 int divisi_team_size(void) { return omp_get_max_threads(); }
 
 long divisi_team_now(void) {

@@ -12,6 +12,8 @@ extern "C" {
 
 /* Sets how many threads a team has, for libraries too. */
 void divisi_team_set_size(int threads);
+/* How many threads a team of this size has in fact: OpenMP may grant fewer (OMP_THREAD_LIMIT). */
+int divisi_team_granted(int threads);
 /* How many threads a team has unless it is told; at first OMP_NUM_THREADS or the number of cores. */
 int divisi_team_size(void);
 /* Whether the caller is a member of a team of several threads. */

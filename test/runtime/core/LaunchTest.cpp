@@ -6,6 +6,11 @@
 #include <mutex>
 #include <set>
 
+extern "C" { // of OpenMP
+int omp_get_max_active_levels();
+void omp_set_max_active_levels(int levels);
+}
+
 using namespace divisi::runtime;
 
 namespace {
@@ -82,6 +87,15 @@ TEST(Launch, SmallKernelsAreComputedByWhoIsFaster) {
 }
 
 void checkSerial(void *const *buffers, int64_t, int64_t) { *static_cast<int *>(buffers[0]) = divisi_team_inside(); }
+
+TEST(Launch, ATeamHasTheThreadsThatOpenMpGrants) {
+  const int levels = omp_get_max_active_levels();
+  omp_set_max_active_levels(0);
+  EXPECT_EQ(configureThreads(3), 1);
+  EXPECT_EQ(divisi_team_size(), 1);
+  omp_set_max_active_levels(levels);
+  EXPECT_EQ(configureThreads(3), 3);
+}
 
 TEST(Launch, OnePieceDoesNotFork) {
   configureThreads(4);
