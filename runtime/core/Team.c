@@ -19,14 +19,6 @@ void divisi_team_set_size(int threads) {
   omp_set_num_threads(threads);
 }
 
-int divisi_team_granted(int threads) {
-  int granted = 1;
-#pragma omp parallel num_threads(threads)
-  if (omp_get_thread_num() == 0)
-    granted = omp_get_num_threads();
-  return granted;
-}
-
 int divisi_team_size(void) { return omp_get_max_threads(); }
 
 long divisi_team_now(void) {
@@ -54,4 +46,15 @@ UNSEEN void divisi_team_run(int threads, void (*body)(void *data, int member, in
   }
   __tsan_acquire(&order);
   divisi_team_ended();
+}
+
+static void note_members(void *granted, int member, int members) {
+  if (member == 0)
+    *(int *)granted = members;
+}
+
+int divisi_team_granted(int threads) {
+  int granted = 1;
+  divisi_team_run(threads, note_members, &granted);
+  return granted;
 }
