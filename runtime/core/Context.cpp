@@ -7,9 +7,9 @@
 int divisi::runtime::configureThreads(int threads) {
   if (threads < 1)
     threads = std::getenv("OMP_NUM_THREADS") ? divisi_team_size() : coresAllowed();
-  divisi_team_set_size(threads); // also for the next line: no fewer threads on a busy machine
+  divisi_team_set_size(threads); // teams are no smaller on a busy machine then
   const int granted = divisi_team_granted(threads);
-  if (granted < threads) // OpenBLAS would wait for the others for ever
+  if (granted < threads) // OpenBLAS never returns if its team is smaller than it was told
     divisi_team_set_size(granted);
   return granted;
 }

@@ -10,12 +10,6 @@ namespace divisi::runtime {
 /// How long a team stays awake, in nanoseconds; its threads spin somewhat longer (runtime/main/Spinning.cpp).
 constexpr int64_t awakeFor = 20000;
 
-/// A library's call that a team computes in any case.
-template <typename Body> void withTeam(const Body &body) {
-  body();
-  divisi_team_ended();
-}
-
 /// Behind work of the caller alone: the team of a task that runs all in a team does not fall asleep.
 inline void keepAwake(DivisiContext *context) {
   if (context->smallCalls == SmallCalls::inTeam && context->threads > 1 && !divisi_team_inside())

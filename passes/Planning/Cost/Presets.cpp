@@ -141,8 +141,10 @@ Cluster cpuCluster(int64_t ranks, const Machine &machine) {
   cluster.device = shareOf(machine, ranks);
   cluster.machine = machine;
   cluster.copies = true;
+  constexpr double wakingUp = 10e-6; // of a thread, seconds
+  const Calibration figures = figuresOf(machine);
   if (ranks > 1)
-    cluster.levels.push_back({"shared memory", ranks, figuresOf(machine).message, 10e-6, uncachedOf(figuresOf(machine))}); // a thread wakes up
+    cluster.levels.push_back({"shared memory", ranks, figures.message, wakingUp, uncachedOf(figures)});
   return cluster;
 }
 

@@ -113,20 +113,23 @@ static double rateOfProduct(const step::Work &work, const Cluster::Device &devic
   return rate * (device.flops[precision] / large);
 }
 
+/// The bytes of an operand's element.
+static double widthOf(Cluster::Device::Precision precision) {
+  return precision == Cluster::Device::bf16 || precision == Cluster::Device::fp16 ? 2 : 4;
+}
+
 double planning::packedBytes(const step::Work &work, Cluster::Device::Precision precision) {
   if (work.form != Form::product || work.images)
     return 0;
   constexpr double writtenShare = 0.5, ofSquare = 2 + writtenShare;
-  const double bytes = precision == Cluster::Device::bf16 || precision == Cluster::Device::fp16 ? 2 : 4;
   const double elements = work.m * work.k + work.k * work.n + writtenShare * work.m * work.n;
   const double square = ofSquare * std::pow(work.m * work.n * work.k, 2.0 / 3);
-  return bytes * work.batch * std::max(0.0, elements - square);
+  return widthOf(precision) * work.batch * std::max(0.0, elements - square);
 }
 
 double Prices::shareOfShape(const step::Work &work, Precision precision) const {
   const bool tensorCores = device.flops[precision] > device.flops[Cluster::Device::fp32];
   const double rate = device.flops[precision] * device.computeEfficiency[precision] / (double)device.processors;
-  const double bytes = precision == Cluster::Device::bf16 || precision == Cluster::Device::fp16 ? 2 : 4;
   double best = 0;
   for (const Tile &tile : tiles)
     for (double splits = 1; splits <= mostSplits; splits *= 2) {
@@ -136,7 +139,7 @@ double Prices::shareOfShape(const step::Work &work, Precision precision) const {
       double busy = count * splits / (waves * (double)device.processors);
       double share = tensorCores ? tile.share : tile.vectorShare;
       double products = 2 * tile.m * tile.n * work.k / splits / (rate * share); // seconds
-      double written = tile.m * tile.n * bytes * (double)device.processors / device.bandwidth;
+      double written = tile.m * tile.n * widthOf(precision) * (double)device.processors / device.bandwidth;
       best = std::max(best, share * used * busy * products / (products + tileFill + shownWrites * written));
     }
   return best;

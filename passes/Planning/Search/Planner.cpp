@@ -132,11 +132,12 @@ double Planner::computation(const Cluster &on) const {
 double Planner::leastSeconds(int64_t devices) const {
   Cluster single = cluster.used(1);
   const Cluster::Device &device = single.device;
-  if (!unpacked) { // parts may be squarer, and need no packing at all
+  const bool packs = !device.packings.empty();
+  if (packs && !unpacked) { // parts may be squarer, and need no packing at all
     single.device.packings.clear();
     unpacked = price(single, meshOf("data", 1), unsplit(problem), "").prediction;
   }
-  const Prediction &one = *unpacked;
+  const Prediction &one = packs ? *unpacked : alone().prediction;
   double faster = mostTimesFaster(device, cluster.used(devices).device, devices);
   double seconds = 0;
   for (auto [op, launches, whole] : llvm::zip(problem.ops, one.launches, one.operations))

@@ -168,7 +168,7 @@ private:
   Groups step, rest; // of every step; of the evaluation and of some steps
   FusedProblem stepItems;
   GroupKinds stepKinds;
-  // The plan for one device, and what it takes without packing; only one thread at a time asks for them.
+  // The plan for one device, and what it takes without packing if the device packs; only one thread at a time asks for them.
   mutable std::optional<Candidate> one;
   mutable std::optional<Prediction> unpacked;
   mutable Spaces built;

@@ -1,5 +1,6 @@
 //===- Conv.cpp - convolution and its gradients ---------------------------===//
-#include "runtime/core/SmallWork.h"
+#include "runtime/core/Context.h"
+#include "runtime/core/Launch.h"
 #include "runtime/devices/cpu/ConvPlan.h"
 #include "runtime/devices/cpu/Convert.h"
 #include "runtime/devices/cpu/OneThread.h"
@@ -46,12 +47,13 @@ public:
       forEachPiece(elements(i), grain, context->threads, [&](int64_t begin, int64_t end) {
         convertToFloat(half(buffers[i]) + begin, given, single(operands[i]) + begin, end - begin);
       });
-    if (plan && !isSmall && context->threads > 1)
-      withTeam([&] { plan->run(scratch, operands); });
-    else if (plan)
+    if (plan) {
       plan->run(scratch, operands);
-    else
+      if (!isSmall && context->threads > 1)
+        divisi_team_ended();
+    } else {
       convDirect(kind, conv, operands.data(), context->threads);
+    }
     if (widened)
       forEachPiece(elements(2), grain, context->threads, [&](int64_t begin, int64_t end) {
         convertFromFloat(single(operands[2]) + begin, half(buffers[2]) + begin, given, end - begin);

@@ -138,8 +138,10 @@ void Product::run(DivisiContext *context, const void *site) const {
       return;
     }
     for (int64_t index = 0; index < batch; ++index)
-      if (!runInParts(context, site, index))
-        withTeam([&] { runOne(index); });
+      if (!runInParts(context, site, index)) {
+        runOne(index);
+        divisi_team_ended();
+      }
     return;
   }
   // Within a parallel region OpenBLAS stays on the calling thread. Outside it divides GEMMs of twice parallelWork and more

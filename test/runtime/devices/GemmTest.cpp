@@ -71,22 +71,29 @@ void naive(const DivisiGemm &g, const std::vector<T> &a, const std::vector<T> &b
         }
 }
 
-template <typename T> void check(DivisiGemm g, int64_t type, int threads, double tolerance) {
+/// The result of a GEMM of random operands that some threads compute, in parts or one of them alone.
+template <typename T> std::vector<T> resultOf(DivisiGemm g, int threads, SmallCalls way) {
   auto [ar, ac, br, bc] = sizesOf(g);
   auto a = randomNumbers<T>(extent(g, ar, ac, g.lda, g.a0, g.a1), 1);
   auto b = randomNumbers<T>(extent(g, br, bc, g.ldb, g.b0, g.b1), 2);
   auto c = randomNumbers<T>(extent(g, g.m, g.n, g.ldc, g.c0, g.c1), 3);
-  auto want = c;
-  g.type = g.result_type = type;
-  naive(g, a, b, want);
-  DivisiContext context(threads);
-  configureThreads(threads);
-  context.smallCalls = SmallCalls::inTeam;
+  g.type = g.result_type = sizeof(T) == sizeof(float) ? DIVISI_F32 : DIVISI_F64;
+  DivisiContext context(configureThreads(threads));
+  context.smallCalls = way;
   void *buffers[] = {a.data(), b.data(), c.data()};
   divisi_gemm(&context, &g, buffers);
-  ASSERT_TRUE(succeeded(context.error));
+  EXPECT_TRUE(succeeded(context.error));
+  return c;
+}
+
+template <typename T> void check(DivisiGemm g, int threads, double tolerance) {
+  auto [ar, ac, br, bc] = sizesOf(g);
+  auto a = randomNumbers<T>(extent(g, ar, ac, g.lda, g.a0, g.a1), 1);
+  auto b = randomNumbers<T>(extent(g, br, bc, g.ldb, g.b0, g.b1), 2);
+  auto want = randomNumbers<T>(extent(g, g.m, g.n, g.ldc, g.c0, g.c1), 3);
+  naive(g, a, b, want);
   // Also compares the gaps between the rows, which must not change.
-  EXPECT_LT(worstError(c, want), tolerance);
+  EXPECT_LT(worstError(resultOf<T>(g, threads, SmallCalls::inTeam), want), tolerance);
 }
 
 const Case cases[] = {{1, 1, 5, 7, 3},    {1, 1, 1, 9, 4},     {1, 1, 6, 1, 5},   {1, 1, 1, 1, 1},
@@ -103,8 +110,8 @@ TEST_P(Gemm, MatchesTheDefinition) {
       DivisiGemm g = describe(c, transposes & 1, transposes & 2, layout);
       g.accumulate = accumulate;
       SCOPED_TRACE(concat(c.batch0, "x", c.batch1, " of ", c.m, " ", c.n, " ", c.k, " accumulate ", accumulate));
-      check<float>(g, DIVISI_F32, threads, 1e-5);
-      check<double>(g, DIVISI_F64, threads, 1e-13);
+      check<float>(g, threads, 1e-5);
+      check<double>(g, threads, 1e-13);
     }
 }
 INSTANTIATE_TEST_SUITE_P(All, Gemm,
@@ -211,23 +218,8 @@ TEST(GemmTypes, AccumulatesOverTheBatchWithOneResult) {
   for (Case sizes : {Case{1, 64, 24, 24, 24}, Case{1, 4, 160, 150, 100}}) {
     DivisiGemm g = describe(sizes, false, false, Dense);
     g.c0 = g.c1 = 0, g.accumulate = 1;
-    check<float>(g, DIVISI_F32, 2, 1e-5);
+    check<float>(g, 2, 1e-5);
   }
-}
-
-/// The result of a GEMM that some threads compute, all in parts or one of them alone.
-template <typename T> std::vector<T> resultOf(DivisiGemm g, int threads, SmallCalls way) {
-  auto [ar, ac, br, bc] = sizesOf(g);
-  auto a = randomNumbers<T>(extent(g, ar, ac, g.lda, g.a0, g.a1), 1);
-  auto b = randomNumbers<T>(extent(g, br, bc, g.ldb, g.b0, g.b1), 2);
-  auto c = randomNumbers<T>(extent(g, g.m, g.n, g.ldc, g.c0, g.c1), 3);
-  g.type = g.result_type = sizeof(T) == sizeof(float) ? DIVISI_F32 : DIVISI_F64;
-  DivisiContext context(configureThreads(threads));
-  context.smallCalls = way;
-  void *buffers[] = {a.data(), b.data(), c.data()};
-  divisi_gemm(&context, &g, buffers);
-  EXPECT_TRUE(succeeded(context.error));
-  return c;
 }
 
 /// GEMMs are divided by rows: each sum is computed as by one thread.
