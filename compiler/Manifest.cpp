@@ -41,7 +41,7 @@ StringRef compiler::typeName(Type element) {
 }
 
 /// The dtype, shape, bytes and offset of a value.
-static json::Object describe(Type type, IntegerAttr offset) {
+static json::Object tensorJson(Type type, IntegerAttr offset) {
   auto tensor = cast<RankedTensorType>(type);
   json::Array shape;
   for (int64_t size : tensor.getShape())
@@ -103,7 +103,7 @@ static ArrayRef<int64_t> modelShape(DictionaryAttr attrs, func::FuncOp task, uns
 }
 
 static json::Object state(DictionaryAttr attrs, func::FuncOp task, unsigned argument, IntegerAttr offset) {
-  json::Object entry = describe(task.getArgumentTypes()[argument], offset);
+  json::Object entry = tensorJson(task.getArgumentTypes()[argument], offset);
   StringRef name = attrs.getAs<StringAttr>("name").getValue(), role = attrs.getAs<StringAttr>("role").getValue();
   entry["name"] = name;
   entry["role"] = role;
@@ -135,7 +135,7 @@ static json::Array integers(Attribute list) {
 }
 
 static json::Object input(func::FuncOp task, unsigned i, IntegerAttr offset) {
-  json::Object entry = describe(task.getArgumentTypes()[i], offset);
+  json::Object entry = tensorJson(task.getArgumentTypes()[i], offset);
   entry["name"] = task.getArgAttrOfType<StringAttr>(i, names::input).getValue();
   if (task.getArgAttr(i, names::label))
     entry["label"] = true;
@@ -217,7 +217,7 @@ static json::Array updatesOf(ModuleOp module) {
     json::Array pushed, renewed;
     for (unsigned i = 0; i < task.getNumArguments(); ++i)
       if (auto how = task.getArgAttrOfType<StringAttr>(i, dist::names::pushed)) {
-        json::Object entry = describe(task.getArgumentTypes()[i], task.getArgAttrOfType<IntegerAttr>(i, exec::names::offset));
+        json::Object entry = tensorJson(task.getArgumentTypes()[i], task.getArgAttrOfType<IntegerAttr>(i, exec::names::offset));
         entry["combine"] = how.getValue();
         pushed.push_back(std::move(entry));
       }
@@ -314,7 +314,7 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
       } else if (auto name = task.getArgAttrOfType<StringAttr>(i, names::scalar)) {
         if (!seen.insert(stage + "scalar " + name.str()).second)
           continue;
-        json::Object entry = describe(type, offset);
+        json::Object entry = tensorJson(type, offset);
         entry["name"] = name.getValue();
         scalars.push_back(located(std::move(entry)));
       }
@@ -324,7 +324,7 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
       if (!report)
         continue;
       json::Object entry =
-          describe(task.getResultTypes()[i], task.getResultAttrOfType<IntegerAttr>(i, exec::names::offset));
+          tensorJson(task.getResultTypes()[i], task.getResultAttrOfType<IntegerAttr>(i, exec::names::offset));
       if (auto name = report.getAs<StringAttr>("name"))
         entry["name"] = name.getValue();
       StringRef kind = report.getAs<StringAttr>("kind").getValue();

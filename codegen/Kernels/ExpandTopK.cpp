@@ -14,7 +14,7 @@ namespace {
 
 /// The largest number of elements: each is compared with every other, and beyond this number sorting on the host is
 /// faster.
-constexpr int64_t mostCompared = 512;
+constexpr int64_t mostSortedByComparing = 512;
 
 /// The neutral element of a maximum.
 Value leastLike(GraphBuilder &b, RankedTensorType type) {
@@ -77,7 +77,7 @@ struct ExpandTopKPass : impl::ExpandTopKPassBase<ExpandTopKPass> {
   void runOnOperation() final {
     SmallVector<TopKOp> operations;
     getOperation().walk([&](TopKOp op) {
-      if (shapeOf(op.getX())[op.getDim()] <= mostCompared)
+      if (shapeOf(op.getX())[op.getDim()] <= mostSortedByComparing)
         operations.push_back(op);
     });
     llvm::for_each(operations, expand);

@@ -99,7 +99,7 @@ static json::Array listOf(llvm::ArrayRef<planning::Rate> points) {
   return list;
 }
 
-static json::Object describe(const planning::Rates &rates) {
+static json::Object ratesJson(const planning::Rates &rates) {
   return json::Object{{"flops", rates.flops},
                       {"bandwidth", rates.bandwidth},
                       {"bf16", rates.bf16},
@@ -114,8 +114,8 @@ llvm::Error Calibrations::write(const std::string &file) const {
   for (const auto &[name, figures] : machines)
     all[json::fixUTF8(name)] = json::Object{{"message", figures.message},
                                             {"large", figures.large},
-                                            {"core", describe(figures.core)},
-                                            {"all", describe(figures.all)}};
+                                            {"core", ratesJson(figures.core)},
+                                            {"all", ratesJson(figures.all)}};
   return writeJson(file, json::Object{{"divisi_calibration", formatVersion}, {"machines", std::move(all)}});
 }
 

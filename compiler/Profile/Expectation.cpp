@@ -141,7 +141,7 @@ dist::Mesh meshOf(mlir::ModuleOp module) {
   return {};
 }
 /// "2 ranks of 1 thread".
-std::string describe(const RunSetting &setting) {
+std::string settingText(const RunSetting &setting) {
   return numbered(setting.ranks, "rank") + " of " + numbered(setting.threads, "thread");
 }
 } // namespace
@@ -150,10 +150,10 @@ std::string compiler::whyUnmeasured(const ProfileDatabase &database, const RunSe
                                     double share) {
   constexpr size_t mostSettings = 4; // that are listed
   std::string text = "the profile has " + percent(share) + " of the time of " + what.str() + " for " +
-                     describe(setting) + ", and " + percent(leastMeasured) + " are needed; it has times for ";
+                     settingText(setting) + ", and " + percent(leastMeasured) + " are needed; it has times for ";
   const std::vector<RunSetting> settings = database.settings();
   for (auto [i, known] : llvm::enumerate(llvm::ArrayRef(settings).take_front(mostSettings)))
-    text += (i ? ", " : "") + describe(known);
+    text += (i ? ", " : "") + settingText(known);
   return text + (settings.size() > mostSettings ? ", ..." : settings.empty() ? "no setting" : "");
 }
 

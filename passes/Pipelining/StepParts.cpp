@@ -5,7 +5,6 @@
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::pipelining;
-namespace names = divisi::graph::names;
 
 /// FLOPs per element that an operation may have to be recomputed in every task that uses it.
 static constexpr int64_t cheapFlops = 32;
@@ -39,7 +38,7 @@ static bool isOwnedArgument(Value value) {
 
 static bool isInput(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
-  return argument && functionOf(argument).getArgAttr(argument.getArgNumber(), names::input);
+  return argument && functionOf(argument).getArgAttr(argument.getArgNumber(), graph::names::input);
 }
 
 /// Whether the result has less than a quarter of the operand's bytes.

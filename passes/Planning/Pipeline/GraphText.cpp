@@ -23,7 +23,7 @@ std::optional<double> number(StringRef text, double most) {
 }
 
 /// BYTES or [BYTES; BYTES; ...].
-std::optional<double> bytes(StringRef text) {
+std::optional<double> bytesOf(StringRef text) {
   if (!text.consume_front("["))
     return number(text, mostBytes);
   if (!text.consume_back("]"))
@@ -97,7 +97,7 @@ private:
       costs = others;
       std::optional<double> read;
       if (first.consume_front(key) && first.consume_front("="))
-        read = list ? bytes(first) : number(first, key.ends_with("time") ? mostMs : mostBytes);
+        read = list ? bytesOf(first) : number(first, key.ends_with("time") ? mostMs : mostBytes);
       value = read.value_or(0);
       return read || fail(line, "node '" + shownName(name) + "': expected " + key.str() + "=" +
                                     (key.ends_with("time") ? "milliseconds from 0 to 1e12" : "bytes from 0 to 1e18"));

@@ -10,7 +10,7 @@ using namespace divisi::planning;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double unreached = std::numeric_limits<double>::infinity();
 
 } // namespace
 
@@ -63,7 +63,7 @@ const std::vector<double> &Hierarchy::below(size_t level, int inner) {
   std::vector<double> &result = times[level][inner];
   if (!result.empty())
     return result;
-  std::vector<double> row(kept.size(), infinity);
+  std::vector<double> row(kept.size(), unreached);
   if (level == 0) {
     for (int outer = inner + 1; outer < considered(); ++outer)
       if (within[at(inner, outer)])
@@ -80,7 +80,7 @@ const std::vector<double> &Hierarchy::below(size_t level, int inner) {
 /// The table of best times, by later cut and number of units; unless `all`, of single stages if no steps are left.
 std::vector<Hierarchy::Entry> Hierarchy::solveFrom(size_t level, int inner, bool all) {
   int64_t size = levels[level].size;
-  std::vector<Entry> table(kept.size() * (size + 1), Entry{infinity});
+  std::vector<Entry> table(kept.size() * (size + 1), Entry{unreached});
   for (int end = inner + 1; end < considered(); ++end)
     if (within[at(inner, end)]) {
       extend(level, inner, end, /*first=*/true, table);
@@ -105,7 +105,7 @@ void Hierarchy::extend(size_t level, int start, int end, bool first, std::vector
   double parameters = parameterMs(level, start, end), cut = first ? 0 : crossing(level, start);
   auto time = [&](int64_t m) { return stageMs(cost, unit, parameters, m); };
   if (first) {
-    Entry best{infinity};
+    Entry best{unreached};
     for (int64_t m = 1; m <= size; ++m) {
       if (double ms = time(m); ms < best.ms)
         best = {ms, start, static_cast<int>(m)};

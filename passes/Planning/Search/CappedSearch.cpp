@@ -12,7 +12,6 @@ using namespace divisi::planning;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Prices tried at one crossing of lines: it converges, mostly after 4 to 10.
 constexpr int mostPrices = 40;
 /// Branch and bound of more variables would not finish.

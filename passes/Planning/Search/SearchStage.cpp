@@ -9,7 +9,6 @@ using namespace divisi::planning;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 /// A new stage is made if it has at most this share of the entries.
 constexpr double worthRebuilding = 0.8;
 /// What a step of narrowing leaves of the width.

@@ -2,10 +2,13 @@
 #include "passes/Planning/Search/EliminationOrder.h"
 #include "passes/Planning/Search/TreeReweighted.h"
 
+#include <limits>
 #include <memory>
 #include <optional>
 
 namespace divisi::planning {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// A graph without the strategies that a search has excluded so far, and the message passing on it.
 class SearchStage {

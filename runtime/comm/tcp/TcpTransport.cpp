@@ -11,7 +11,7 @@ using namespace divisi::runtime;
 namespace {
 constexpr int64_t farewell = -1;
 /// The largest message: no arena is larger.
-constexpr uint64_t longest = uint64_t(1) << 46;
+constexpr uint64_t longestMessage = uint64_t(1) << 46;
 /// The memory for a message that was not requested yet grows with the bytes received.
 constexpr size_t leastKept = size_t(1) << 20;
 /// Bytes sent to or received from one rank before other ranks are served.
@@ -267,7 +267,7 @@ void TcpTransport::read(int rank, Peer &from) {
 
 void TcpTransport::opened(int rank, Peer &from) {
   auto [bytes, tag] = from.header;
-  if (bytes == 0 || bytes > longest || tag < farewell)
+  if (bytes == 0 || bytes > longestMessage || tag < farewell)
     return fail(failure("rank ", rank, " sent what is no message of this program"));
   auto wanted = from.wanted.find(tag);
   from.target = nullptr;

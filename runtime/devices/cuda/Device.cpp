@@ -18,10 +18,9 @@ using namespace divisi::runtime::cuda;
 
 namespace {
 // Values of the driver's enumerations (cuda.h).
-constexpr int capabilityMajor = 75, capabilityMinor = 76;
-constexpr int captureThreadLocal = 1;
-constexpr std::chrono::seconds longestAbort{5};
 constexpr int errorLog = 5, errorLogBytes = 6;
+
+constexpr std::chrono::seconds longestAbort{5};
 
 /// What cuBLASLt and cuDNN load and allocate, and what a communicator of NCCL does: rough figures, of what NVIDIA's
 /// libraries have been seen to take.

@@ -22,6 +22,8 @@ using GraphExec = struct GraphExecTag *;
 constexpr int notReady = 600;
 constexpr unsigned nonBlocking = 1; // of a stream: beside the default one
 constexpr unsigned untimed = 2;     // of an event
+constexpr int captureThreadLocal = 1;
+constexpr int capabilityMajor = 75, capabilityMinor = 76; // attributes of a device
 
 /// CUDA_MEMCPY2D: copies rows of equal length.
 struct CopyRows {

@@ -15,7 +15,7 @@ constexpr int int8 = ncclBytes, uint8 = 1, int32 = 2, int64 = 4, float16 = 6, fl
 constexpr int sum = 0, maximum = 2, minimum = 3;
 
 /// By DivisiType; null if NCCL cannot combine the type.
-std::optional<int> typeOf(int64_t type) {
+std::optional<int> ncclTypeOf(int64_t type) {
   switch (type) {
   case DIVISI_F32:
     return float32;
@@ -186,7 +186,7 @@ Status Nccl::start(const DivisiCollective *params, void *const *buffers) {
     return plan.status();
   std::vector<int64_t> over(params->axes, params->axes + params->axis_count);
   auto comm = comms.find(over);
-  if (comm == comms.end() || (combines(*params) && !typeOf(params->type)))
+  if (comm == comms.end() || (combines(*params) && !ncclTypeOf(params->type)))
     return byHost.start(params, buffers);
   try {
     driver.check(driver.recordEvent(ready, compute), "record an event");
@@ -295,7 +295,7 @@ void Nccl::launch(const Collective &plan, const DivisiCollective &params, NcclCo
   }
   if (n == 1 && params.kind != DIVISI_PERMUTE)
     return;
-  int type = typeOf(params.type).value_or(int8), reduction = reductionOf(params.reduction);
+  int type = ncclTypeOf(params.type).value_or(int8), reduction = reductionOf(params.reduction);
   nccl->check(nccl->groupStart(), "begin a group");
   for (size_t i = 0; i < parts.size(); ++i) {
     const Collective::Part &part = parts[i];

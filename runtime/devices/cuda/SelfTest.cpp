@@ -17,7 +17,7 @@ using namespace divisi::runtime::cuda;
 
 namespace {
 using Numbers = std::vector<float>;
-constexpr int captureThreadLocal = 1, ncclFloat32 = 7, ncclSum = 0;
+constexpr int ncclFloat32 = 7, ncclSum = 0;
 constexpr size_t mostGpus = 8, workspaceBytes = size_t(32) << 20;
 
 /// A GPU with a stream, and memory that is released with it.

@@ -8,7 +8,7 @@ using namespace divisi::runtime::cuda;
 
 namespace {
 // Values of the driver's enumerations (cuda.h).
-constexpr int clockRate = 13, processorCount = 16, memoryClockRate = 36, capabilityMajor = 75, capabilityMinor = 76;
+constexpr int clockRate = 13, processorCount = 16, memoryClockRate = 36;
 constexpr int accessSupported = 2, nativeAtomics = 3;
 
 /// 120803: 12.8.3
