@@ -24,7 +24,7 @@ Cluster Cluster::used(int64_t count) const {
     for (auto [flops, mine, known] : llvm::zip(result.device.flops, device.flops, whole.flops))
       flops *= mine / known;
     const double faster = device.flops[Device::fp32] / whole.flops[Device::fp32];
-    for (auto *rates : {&result.device.matmuls, &result.device.convolutions})
+    for (auto *rates : {&result.device.matmuls, &result.device.convolutions, &result.device.batches})
       for (Rate &point : *rates)
         point.rate *= faster;
   }

@@ -205,6 +205,9 @@ Cluster::Device planning::shareOf(const Machine &machine, int64_t ranks) {
   device.convolutions = shareOf(core.convolutions, all.convolutions);
   device.kernels = shareOf(core.kernels, all.kernels);
   device.packings = shareOf(core.packings, all.packings);
+  device.threads = std::max(1.0, threads);
+  for (const Rate &point : core.matmuls)
+    device.batches.push_back({point.size, point.rate * threads});
   for (Rate &point : device.kernels)
     point.size *= part; // ranks on a core share its caches
   device.launch = 0.2e-6; // of a call or a kernel with little work, which stays on one thread

@@ -57,6 +57,8 @@ constexpr double shareOfCpuKernels = 0.2;
 /// Columns of a processor's matmul, or channels of its convolution, that are computed together: one vector of AVX-512, or two of
 /// AVX2. What is left of the last ones is computed in vain.
 constexpr double cpuTile = 16;
+/// Of a batch of matmuls that stays on one thread (parallelWork in runtime/devices/cpu/Gemm.cpp).
+constexpr double mostFlopsOfOneThread = 2 << 17;
 } // namespace
 
 /// The share of the tensor cores' peak that fused attention reaches.
@@ -83,7 +85,8 @@ double planning::mostTimesFaster(const Cluster::Device &one, const Cluster::Devi
   auto compare = [&](llvm::ArrayRef<Rate> alone, llvm::ArrayRef<Rate> together, double largeAlone, double largeTogether) {
     auto at = [&](double size) {
       for (double near : {size, size * (1 + 1e-9)}) // rates change between the points' sizes alone, and behind the last
-        most = std::max(most, n * rateOf(near / n, together, largeTogether) / rateOf(near, alone, largeAlone));
+        for (double part : {near / n, near})        // a part of a batch has its matmuls, or smaller ones
+          most = std::max(most, n * rateOf(part, together, largeTogether) / rateOf(near, alone, largeAlone));
     };
     for (const Rate &point : alone)
       at(point.size);
@@ -91,7 +94,14 @@ double planning::mostTimesFaster(const Cluster::Device &one, const Cluster::Devi
       at(point.size * n);
     most = std::max(most, n * largeTogether / largeAlone);
   };
-  compare(one.matmuls, many.matmuls, one.flops[Cluster::Device::fp32], many.flops[Cluster::Device::fp32]);
+  const double large = one.flops[Cluster::Device::fp32], largeOfMany = many.flops[Cluster::Device::fp32];
+  compare(one.matmuls, many.matmuls, large, largeOfMany);
+  if (!one.batches.empty()) { // and may be on one thread, as the whole batch is
+    const double inBatches = one.batches.back().rate;
+    compare(one.batches, one.batches, inBatches, inBatches);
+    compare(one.batches, many.matmuls, inBatches, largeOfMany);
+    compare(one.matmuls, many.batches, large, many.batches.back().rate);
+  }
   if (!one.convolutions.empty())
     compare(one.convolutions, many.convolutions, one.convolutions.back().rate, many.convolutions.back().rate);
   double narrower = 1; // what fewer bits gain, which may differ
@@ -107,9 +117,18 @@ double planning::mostTimesFaster(const Cluster::Device &one, const Cluster::Devi
 /// precisions are faster than it in the proportion of large matmuls.
 static double rateOfProduct(const step::Work &work, const Cluster::Device &device, Prices::Precision precision) {
   const double large = device.flops[Cluster::Device::fp32];
-  const bool asConvolution = work.images && !device.convolutions.empty();
-  double rate = asConvolution ? rateOf(work.flops, device.convolutions, device.convolutions.back().rate)
-                              : rateOf(work.flops, device.matmuls, large);
+  const double each = work.flops / work.batch; // of a batch
+  double rate;
+  if (work.images) {
+    rate = device.convolutions.empty() ? rateOf(work.flops, device.matmuls, large)
+                                       : rateOf(work.flops, device.convolutions, device.convolutions.back().rate);
+  } else if (work.batch >= std::max(2.0, device.threads) && !device.batches.empty()) { // a matmul on each thread
+    rate = rateOf(each, device.batches, device.batches.back().rate);
+    if (work.flops <= mostFlopsOfOneThread)
+      rate /= device.threads;
+  } else {
+    rate = rateOf(each, device.matmuls, large);
+  }
   return rate * (device.flops[precision] / large);
 }
 

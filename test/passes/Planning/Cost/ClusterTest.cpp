@@ -223,6 +223,24 @@ TEST(Presets, RanksShareWhatWasMeasured) {
   EXPECT_NEAR(one.seconds(images, fp32), 1e7 / 3e11 * 32 / 24, 1e-12);
   EXPECT_NEAR(seconds(0, 1 << 19), (1 << 19) / 0.5e11, 1e-12);
   EXPECT_NEAR(seconds(0, 1 << 21), (1 << 21) / 2e10, 1e-12);
+  // Of a batch each of the 16 cores computes a matmul at a time, which decides the rate, unless one core computes all; of fewer
+  // matmuls than cores all of them compute each.
+  auto batchSeconds = [&](double batch, double each) {
+    divisi::step::Work work = productOf(batch * each, 0);
+    work.batch = batch;
+    return one.seconds(work, fp32);
+  };
+  Calibration slowest = measured;
+  slowest.core.matmuls = {{1e3, 1e9}, {1e5, 1e10}, {1e8, 1e11}};
+  slowest.all.matmuls = {{1e3, 1e9}, {1e5, 1e10}, {1e8, 4e11}};
+  EXPECT_NEAR(batchSeconds(32, 1e7), 32 * 1e7 / (16 * 1e11), 1e-12);
+  EXPECT_NEAR(batchSeconds(8, 1e8), 8 * 1e8 / 4e11, 1e-12);
+  const Prices small(unwrap(parseCluster("cpu:1", {64e9, 16, slowest}), error)->device);
+  for (auto [batch, threads] : {std::pair{32, 1}, {1024, 16}}) {
+    divisi::step::Work work = productOf(batch * 1e3, 0);
+    work.batch = batch;
+    EXPECT_NEAR(small.seconds(work, fp32), batch * 1e3 / (threads * 1e9), 1e-12);
+  }
   // Matmuls of bf16 are faster in the proportion of large ones, if that was measured; nothing else is.
   Calibration units = measured;
   units.core.bf16 = 3e11, units.all.bf16 = 12e11;
