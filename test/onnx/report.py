@@ -103,7 +103,7 @@ def table(cases, errors, version):
             continue
         versions = ", ".join(map(str, sorted({c.opset for c in group if c.name in errors and not c.expanded})))
         lines.append(f"| {operator} | {versions} | {score[False]} | {score[True]} |")
-    lines += ["", "## Not supported", "All tests of these fail without a reason in the next table, or are left out: " + (", ".join(other) or "none") + "."]
+    lines += ["", "## Not supported", "No test of these operators passes: all are left out, or some fail for a reason that is not in the next table: " + (", ".join(other) or "none") + "."]
     if reasons:
         lines += ["", "## Tests that do not pass", "| tests | reason |", "|---|---|"]
         lines += ["| `{}` | {} |".format(pattern.pattern.replace("|", "\\|"), text) for pattern, text in reasons]
