@@ -55,6 +55,9 @@ public:
       return first;
     const bool small = quick.searches = first->front().planner->problem.ops.size() <= mostOftenSearched;
     quick.remat = whole.remat;
+    const auto &alone = first->front().prediction.memory;
+    if (first->front().mesh.devices() == 1) // one device has no room for the parameters alone
+      quick.alone &= alone.total() - alone.transient <= cluster.used(1).device.memory;
     take(std::move(*first));
     const int64_t least = fewest();
     int64_t next = more(least, small || options.remat ? mostTries : firstTries);
@@ -238,6 +241,7 @@ private:
       return false;
     PlannerOptions recomputing = options;
     recomputing.searches = quick.searches; // searchBest does it
+    recomputing.alone = quick.alone;
     auto more = planRematerialized(with ? with->module.get() : module, cluster, recomputing, whole);
     if (!more)
       return more.takeError();

@@ -232,8 +232,12 @@ class MemoryLine {
 public:
   explicit MemoryLine(double room) : room(room) {}
 
-  void add(size_t segments, const Candidate &plan) {
-    points.push_back({(double)segments, plan.prediction.memory.total()});
+  /// Of these plans, the one that needs the least memory: that of the most sharding, with each number of segments.
+  void add(size_t segments, llvm::ArrayRef<const ModuleCandidate *> plans) {
+    if (plans.empty())
+      return;
+    auto bytes = llvm::map_range(plans, [](const ModuleCandidate *plan) { return plan->prediction.memory.total(); });
+    points.push_back({(double)segments, *std::min_element(bytes.begin(), bytes.end())});
     auto distance = [&](const auto &point) { return std::abs(point.second - room); };
     llvm::sort(points, [&](const auto &a, const auto &b) { return distance(a) < distance(b); });
   }
@@ -287,15 +291,21 @@ public:
       quick.alone = quick.operators = false;
     }
     MemoryLine line(cluster.used(least.front().mesh.devices()).device.memory);
-    line.add(most(), least.front());
-    auto isSame = [mesh = nameOf(least.front().mesh)](const auto &other) { return nameOf(other.mesh) == mesh; };
-    if (auto same = llvm::find_if(whole, isSame); same != whole.end() && !same->fits)
-      line.add(0, *same);
+    auto onMesh = [mesh = nameOf(least.front().mesh)](const std::vector<ModuleCandidate> &plans) {
+      llvm::SmallVector<const ModuleCandidate *> same;
+      for (const ModuleCandidate &plan : plans)
+        if (nameOf(plan.mesh) == mesh)
+          same.push_back(&plan);
+      return same;
+    };
+    line.add(most(), onMesh(least));
+    if (auto same = onMesh(whole); !same.empty() && !same.front()->fits)
+      line.add(0, same);
     auto isEnough = [&](size_t count) -> llvm::Expected<bool> {
       auto found = plan(count, quick);
       if (!found)
         return found.takeError();
-      line.add(count, found->front());
+      line.add(count, onMesh(*found));
       const bool enough = isGood(found->front());
       (enough ? high : low) = count;
       if (enough)
@@ -308,7 +318,9 @@ public:
       const size_t before = high - low;
       const size_t count = std::clamp(guessed ? line.least() : low + (high - low) / 2, low + 1, high - 1);
       auto enough = isEnough(count);
-      if (enough && *enough && guessed && count > low + step)
+      if (enough && *enough && guessed && line.isKnown() && line.least() >= count)
+        low = count - 1; // by the line, now through this number
+      else if (enough && *enough && guessed && count > low + step)
         enough = isEnough(count - step);
       if (!enough)
         return enough.takeError();

@@ -25,6 +25,9 @@ constexpr size_t sizes[] = {16 << 10, 64 << 10, 256 << 10, 2 << 20, 16 << 20, 64
 constexpr int64_t grain = 8192;
 /// The sides of square matmuls; the last one stands for all larger ones.
 constexpr int sides[] = {8, 16, 32, 64, 96, 128, 256, 512};
+/// Of small ones a batch is measured that stays on one thread, with each of the ways to store the operands: the call of a single one
+/// takes as long, and the ways differ by a factor of three.
+constexpr int64_t small = 16, batchOfSmall = 16, waysToStore = 4;
 constexpr int64_t largest = sides[std::size(sides) - 1];
 /// Channels and the side of 8 images, of convolutions of 3 x 3 points; the last one stands for all larger ones.
 constexpr int64_t images[][2] = {{8, 8}, {32, 16}, {64, 32}};
@@ -34,6 +37,8 @@ constexpr size_t cachedMessage = planning::Calibration::cachedMessage, largeMess
 
 constexpr DivisiGemm matmul(int64_t rows, int64_t side, int type) {
   DivisiGemm gemm = {1, 1, rows, side, side, 0, 0, side, side, side};
+  if (side <= small)
+    gemm.batch0 = batchOfSmall, gemm.a0 = gemm.b0 = gemm.c0 = side * side;
   gemm.type = type, gemm.result_type = DIVISI_F32;
   return gemm;
 }
@@ -106,8 +111,10 @@ void MeasuredTeam::runRound() {
 void MeasuredTeam::finish() {
   auto next = times.begin();
   auto flopsOf = [](const DivisiGemm &gemm) { return 2.0 * (double)(gemm.m * gemm.n * gemm.k); };
-  for (const DivisiGemm &gemm : products)
-    rates.matmuls.push_back({flopsOf(gemm), flopsOf(gemm) / usual(*next++)});
+  for (const DivisiGemm &gemm : products) {
+    const double matmuls = gemm.batch0 > 1 ? batchOfSmall * waysToStore : 1;
+    rates.matmuls.push_back({flopsOf(gemm), matmuls * flopsOf(gemm) / usual(*next++)});
+  }
   rates.flops = rates.matmuls.back().rate;
   for (const DivisiGemm &gemm : narrow) {
     step::Work work{graph::Form::product, flopsOf(gemm)};
@@ -128,9 +135,12 @@ void MeasuredTeam::finish() {
   rates.bandwidth = rates.kernels.back().rate;
 }
 
-void MeasuredTeam::multiply(const DivisiGemm &gemm) {
+void MeasuredTeam::multiply(DivisiGemm gemm) {
   void *buffers[] = {from.get(), from.get() + largest * largest, to.get()};
-  divisi_gemm(&context, &gemm, buffers);
+  for (int64_t way = 0; way < (gemm.batch0 > 1 ? waysToStore : 1); ++way) {
+    gemm.transpose_a = way % 2, gemm.transpose_b = way / 2;
+    divisi_gemm(&context, &gemm, buffers);
+  }
 }
 
 void MeasuredTeam::convolve(const DivisiConv &conv) {

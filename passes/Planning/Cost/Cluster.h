@@ -79,7 +79,8 @@ struct Cluster {
     /// Rates of small work in place of `flops` and `bandwidth`, as in Rates. Between two points the logarithm of the rate
     /// is interpolated over that of the size. No convolutions: they are as fast as matmuls.
     std::vector<Rate> matmuls, convolutions, kernels, packings;
-    /// Of batches of at least `threads` matmuls, of which each thread computes one at a time: by the FLOPs of one matmul.
+    /// Of batches of at least `threads` matmuls, of which each thread computes one at a time: by the FLOPs of one matmul, with
+    /// those in vain of columns that fill no vector (vectorOfCpu).
     std::vector<Rate> batches;
     double threads = 1;
 

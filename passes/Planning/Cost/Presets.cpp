@@ -1,4 +1,5 @@
 #include "passes/Planning/Cost/Cluster.h"
+#include "passes/Planning/Cost/Prices.h"
 #include "runtime/include/divisi/suggest.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
@@ -206,8 +207,10 @@ Cluster::Device planning::shareOf(const Machine &machine, int64_t ranks) {
   device.kernels = shareOf(core.kernels, all.kernels);
   device.packings = shareOf(core.packings, all.packings);
   device.threads = std::max(1.0, threads);
-  for (const Rate &point : core.matmuls)
-    device.batches.push_back({point.size, point.rate * threads});
+  for (const Rate &point : core.matmuls) { // squares, in which what fills the last vector of columns is computed, too
+    const double side = std::cbrt(point.size / 2), filled = std::max(1.0, vectorOfCpu / side);
+    device.batches.push_back({point.size * filled, point.rate * filled * threads});
+  }
   for (Rate &point : device.kernels)
     point.size *= part; // ranks on a core share its caches
   device.launch = 0.2e-6; // of a call or a kernel with little work, which stays on one thread

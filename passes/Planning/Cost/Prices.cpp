@@ -54,9 +54,6 @@ constexpr double shareOfKernels = 0.5;
 /// The same of a processor's, by the peak of matmuls: kernels have no fused multiply-add either, use half of the widest vectors,
 /// and load what they compute with (docs/numbers.md, "Kernels of CPU programs").
 constexpr double shareOfCpuKernels = 0.2;
-/// Columns of a processor's matmul, or channels of its convolution, that are computed together: one vector of AVX-512, or two of
-/// AVX2. What is left of the last ones is computed in vain.
-constexpr double cpuTile = 16;
 /// Of a batch of matmuls that stays on one thread (parallelWork in runtime/devices/cpu/Gemm.cpp).
 constexpr double mostFlopsOfOneThread = 2 << 17;
 } // namespace
@@ -113,6 +110,9 @@ double planning::mostTimesFaster(const Cluster::Device &one, const Cluster::Devi
   return most;
 }
 
+/// The share of a processor's vectors that the columns of a product fill.
+static double columnsUsed(const step::Work &work) { return work.n / (vectorOfCpu * std::ceil(work.n / vectorOfCpu)); }
+
 /// FLOP/s of a matmul or convolution, on processors whose small ones are slower. The points are those of fp32; other
 /// precisions are faster than it in the proportion of large matmuls.
 static double rateOfProduct(const step::Work &work, const Cluster::Device &device, Prices::Precision precision) {
@@ -123,7 +123,8 @@ static double rateOfProduct(const step::Work &work, const Cluster::Device &devic
     rate = device.convolutions.empty() ? rateOf(work.flops, device.matmuls, large)
                                        : rateOf(work.flops, device.convolutions, device.convolutions.back().rate);
   } else if (work.batch >= std::max(2.0, device.threads) && !device.batches.empty()) { // a matmul on each thread
-    rate = rateOf(each, device.batches, device.batches.back().rate);
+    const double filled = each / columnsUsed(work), least = device.batches.front().size; // below it, all take the same time
+    rate = rateOf(filled, device.batches, device.batches.back().rate) * std::min(1.0, filled / least);
     if (work.flops <= mostFlopsOfOneThread)
       rate /= device.threads;
   } else {
@@ -171,7 +172,7 @@ double Prices::efficiency(const step::Work &work, Precision precision) const {
   double share = device.computeEfficiency[precision];
   if (device.kind == "cpu") {
     if (work.form == Form::product)
-      return share * work.n / (cpuTile * std::ceil(work.n / cpuTile));
+      return share * columnsUsed(work);
     return graph::isCall(work.form) ? share : shareOfCpuKernels * share;
   }
   if (device.processors <= 0)

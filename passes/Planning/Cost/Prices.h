@@ -6,6 +6,10 @@
 
 namespace divisi::planning {
 
+/// Columns of a processor's matmul, or channels of its convolution, that are computed together: one vector of AVX-512, or two of
+/// AVX2. What is left of the last ones is computed in vain.
+inline constexpr double vectorOfCpu = 16;
+
 /// The rate of work of a size; `ofLarger` beyond the last point.
 double rateOf(double size, llvm::ArrayRef<Rate> points, double ofLarger);
 

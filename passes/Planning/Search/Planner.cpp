@@ -117,9 +117,7 @@ void keepBestSearches(std::vector<Candidate> &candidates) {
 
 Planner::Planner(Problem what, Cluster where)
     : problem(std::move(what)), cluster(std::move(where)), step(problem, /*evaluation=*/false),
-      rest(problem, /*evaluation=*/true),
-      stepItems(problem, /*evaluation=*/false, cluster.device.kind == "cuda", step),
-      stepKinds(problem, step, stepItems) {}
+      stepItems(problem, /*evaluation=*/false, cluster.device.kind == "cuda", step) {}
 
 const Candidate &Planner::alone() const {
   return one ? *one : one.emplace(price(cluster, meshOf("data", 1), unsplit(problem), "one device"));
@@ -186,7 +184,8 @@ Planner::Spaces Planner::spacesOf(llvm::ArrayRef<Mesh> meshes) const {
 
 std::shared_ptr<const SearchSpace> Planner::spaceOf(const Mesh &mesh, const std::map<int, Sharding> &pins,
                                                     const SearchSpace *known) const {
-  return std::make_shared<SearchSpace>(problem, step, stepItems, stepKinds,
+  std::call_once(searching, [&] { stepKinds.emplace(problem, step, stepItems); });
+  return std::make_shared<SearchSpace>(problem, step, stepItems, *stepKinds,
                                        CostModel(cluster.used(mesh.devices()), mesh), pins, known);
 }
 
@@ -464,6 +463,7 @@ void Planner::complete(Candidate &candidate) const {
   if (!candidate.searched)
     return;
   CostModel costs(cluster.used(candidate.mesh.devices()), candidate.mesh);
+  const Groups rest(problem, /*evaluation=*/true);
   FusedProblem items(problem, /*evaluation=*/true, cluster.device.kind == "cuda", rest);
   const auto places = placesOf(problem, candidate.mesh, candidate.plan);
   const GroupKinds kinds(problem, rest, items);

@@ -165,12 +165,13 @@ private:
   /// Searches the best meshes at more shares of communication that overlaps.
   void refine(const std::vector<Pin> &pins, std::vector<Candidate> &candidates) const;
 
-  Groups step, rest; // of every step; of the evaluation and of some steps
+  Groups step; // of every step
   FusedProblem stepItems;
-  GroupKinds stepKinds;
   // The plan for one device, and what it takes without packing if the device packs; only one thread at a time asks for them.
   mutable std::optional<Candidate> one;
   mutable std::optional<Prediction> unpacked;
+  mutable std::optional<GroupKinds> stepKinds; // of searches
+  mutable std::once_flag searching;
   mutable Spaces built;
   mutable std::mutex building; // guards `built`
 };

@@ -224,7 +224,8 @@ TEST(Presets, RanksShareWhatWasMeasured) {
   EXPECT_NEAR(seconds(0, 1 << 19), (1 << 19) / 0.5e11, 1e-12);
   EXPECT_NEAR(seconds(0, 1 << 21), (1 << 21) / 2e10, 1e-12);
   // Of a batch each of the 16 cores computes a matmul at a time, which decides the rate, unless one core computes all; of fewer
-  // matmuls than cores all of them compute each.
+  // matmuls than cores all of them compute each. The columns of squares of 1e3 / 2 = 7.94^3 fill half of a vector, as 8 of other
+  // matmuls do; smaller ones take as long.
   auto batchSeconds = [&](double batch, double each) {
     divisi::step::Work work = productOf(batch * each, 0);
     work.batch = batch;
@@ -236,11 +237,12 @@ TEST(Presets, RanksShareWhatWasMeasured) {
   EXPECT_NEAR(batchSeconds(32, 1e7), 32 * 1e7 / (16 * 1e11), 1e-12);
   EXPECT_NEAR(batchSeconds(8, 1e8), 8 * 1e8 / 4e11, 1e-12);
   const Prices small(unwrap(parseCluster("cpu:1", {64e9, 16, slowest}), error)->device);
-  for (auto [batch, threads] : {std::pair{32, 1}, {1024, 16}}) {
-    divisi::step::Work work = productOf(batch * 1e3, 0);
-    work.batch = batch;
-    EXPECT_NEAR(small.seconds(work, fp32), batch * 1e3 / (threads * 1e9), 1e-12);
-  }
+  for (auto [batch, threads] : {std::pair{32, 1}, {1024, 16}})
+    for (double each : {1e3, 500.0, 300.0}) {
+      divisi::step::Work work = productOf(batch * each, 0);
+      work.batch = batch, work.n = std::cbrt(500);
+      EXPECT_NEAR(small.seconds(work, fp32), batch * 1e3 / (threads * 1e9), 1e-12) << each;
+    }
   // Matmuls of bf16 are faster in the proportion of large ones, if that was measured; nothing else is.
   Calibration units = measured;
   units.core.bf16 = 3e11, units.all.bf16 = 12e11;
