@@ -56,7 +56,7 @@ public:
     const bool small = quick.searches = first->front().planner->problem.ops.size() <= mostOftenSearched;
     quick.remat = whole.remat;
     const auto &alone = first->front().prediction.memory;
-    if (first->front().mesh.devices() == 1) // one device has no room for the parameters alone
+    if (options.devices() > 1 && first->front().mesh.devices() == 1) // one device has no room for the parameters alone
       quick.alone &= alone.total() - alone.transient <= cluster.used(1).device.memory;
     take(std::move(*first));
     const int64_t least = fewest();

@@ -13,7 +13,7 @@ namespace json = llvm::json;
 
 /// Of a list of rates.
 static constexpr size_t mostPoints = 16;
-static constexpr int64_t formatVersion = 3;
+static constexpr int64_t formatVersion = 4;
 
 std::string Calibrations::defaultFile() { return cachedFile("DIVISI_CALIBRATION", "calibration.json"); }
 
@@ -77,9 +77,9 @@ llvm::Expected<Calibrations> Calibrations::read(const std::string &file) {
   const json::Object *machines = top ? top->getObject("machines") : nullptr;
   std::optional<int64_t> version = top ? top->getInteger("divisi_calibration") : std::nullopt;
   if (!machines || !version || *version < 1 || *version > formatVersion)
-    return llvm::createStringError("'" + file + "' is no calibration: expected {\"divisi_calibration\": 3, \"machines\": {...}}; "
-                                   "remove it to measure again");
-  if (*version < formatVersion) // had fewer figures: measured again
+    return llvm::createStringError("'" + file + "' is no calibration: expected {\"divisi_calibration\": " +
+                                   std::to_string(formatVersion) + ", \"machines\": {...}}; remove it to measure again");
+  if (*version < formatVersion) // had fewer figures, or others: measured again
     return result;
   for (const auto &[name, value] : *machines) {
     const json::Object *figures = value.getAsObject();

@@ -245,6 +245,18 @@ public:
   /// Whether two points give a line on which memory falls.
   bool isKnown() const { return points.size() > 1 && freed() > 0; }
 
+  /// Whether with a segment less no plan should fit: the segments that free most come first, and those behind `segments` free
+  /// so much each.
+  bool isLeast(size_t segments) const {
+    auto at = llvm::find_if(points, [&](const auto &point) { return point.first == (double)segments; });
+    auto next = points.end(); // with more segments
+    for (auto point = points.begin(); point != points.end(); ++point)
+      if (point->first > (double)segments && (next == points.end() || point->first < next->first))
+        next = point;
+    return at != points.end() && next != points.end() &&
+           at->second + (at->second - next->second) / (next->first - at->first) > room;
+  }
+
   /// The smallest number of segments with which a plan should fit, by the two points that are closest to that.
   size_t least() const {
     return std::max<double>(0, std::ceil(points[0].first + (points[0].second - room) / freed()));
@@ -291,6 +303,7 @@ public:
       quick.alone = quick.operators = false;
     }
     MemoryLine line(cluster.used(least.front().mesh.devices()).device.memory);
+    const bool ofOneMesh = least.front().mesh.devices() > 1;
     auto onMesh = [mesh = nameOf(least.front().mesh)](const std::vector<ModuleCandidate> &plans) {
       llvm::SmallVector<const ModuleCandidate *> same;
       for (const ModuleCandidate &plan : plans)
@@ -299,8 +312,12 @@ public:
       return same;
     };
     line.add(most(), onMesh(least));
-    if (auto same = onMesh(whole); !same.empty() && !same.front()->fits)
+    auto same = onMesh(whole); // also with rematerialization, or of several numbers of microbatches
+    llvm::erase_if(same, [](const ModuleCandidate *plan) { return !plan->preparation.remats.empty(); });
+    if (!same.empty() && !same.front()->fits) {
+      llvm::erase_if(same, [split = same.front()->split](const ModuleCandidate *plan) { return plan->split != split; });
       line.add(0, same);
+    }
     auto isEnough = [&](size_t count) -> llvm::Expected<bool> {
       auto found = plan(count, quick);
       if (!found)
@@ -318,8 +335,8 @@ public:
       const size_t before = high - low;
       const size_t count = std::clamp(guessed ? line.least() : low + (high - low) / 2, low + 1, high - 1);
       auto enough = isEnough(count);
-      if (enough && *enough && guessed && line.isKnown() && line.least() >= count)
-        low = count - 1; // by the line, now through this number
+      if (enough && *enough && guessed && ofOneMesh && line.isLeast(count))
+        low = count - 1;
       else if (enough && *enough && guessed && count > low + step)
         enough = isEnough(count - step);
       if (!enough)

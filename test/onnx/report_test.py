@@ -68,7 +68,7 @@ class ReportTest(unittest.TestCase):
         cases = [case("test_a"), case("test_b"), case("test_a_expanded", expanded=True), case("test_d", "Det")]
         text = report.table(cases, {"test_a": "", "test_b": "no", "test_a_expanded": "", "test_d": "no"}, "1")
         self.assertIn("| Add | 13 | 1 / 2 | 1 / 1 |", text)
-        self.assertIn("or are left out: Det.", text)
+        self.assertIn("that is not in the next table: Det.", text)
         self.assertIn("| `test_(b\\|c)` | no such rounding |", text)
 
 

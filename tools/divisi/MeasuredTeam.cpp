@@ -135,11 +135,15 @@ void MeasuredTeam::finish() {
   rates.bandwidth = rates.kernels.back().rate;
 }
 
-void MeasuredTeam::multiply(DivisiGemm gemm) {
+void MeasuredTeam::multiply(const DivisiGemm &gemm) {
   void *buffers[] = {from.get(), from.get() + largest * largest, to.get()};
-  for (int64_t way = 0; way < (gemm.batch0 > 1 ? waysToStore : 1); ++way) {
-    gemm.transpose_a = way % 2, gemm.transpose_b = way / 2;
-    divisi_gemm(&context, &gemm, buffers);
+  divisi_gemm(&context, &gemm, buffers); // (the address names the call)
+  if (gemm.batch0 == 1)
+    return;
+  DivisiGemm stored = gemm;
+  for (int64_t way = 1; way < waysToStore; ++way) {
+    stored.transpose_a = way % 2, stored.transpose_b = way / 2;
+    divisi_gemm(&context, &stored, buffers);
   }
 }
 

@@ -27,7 +27,7 @@ public:
   bool calm = true;              // whether no other load disturbed a measurement
 
 private:
-  void multiply(DivisiGemm gemm);
+  void multiply(const DivisiGemm &gemm);
   /// A convolution and its gradients.
   void convolve(const DivisiConv &conv);
   /// A kernel that reads and writes `size` bytes together.

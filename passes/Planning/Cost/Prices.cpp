@@ -54,8 +54,8 @@ constexpr double shareOfKernels = 0.5;
 /// The same of a processor's, by the peak of matmuls: kernels have no fused multiply-add either, use half of the widest vectors,
 /// and load what they compute with (docs/numbers.md, "Kernels of CPU programs").
 constexpr double shareOfCpuKernels = 0.2;
-/// Of a batch of matmuls that stays on one thread (parallelWork in runtime/devices/cpu/Gemm.cpp).
-constexpr double mostFlopsOfOneThread = 2 << 17;
+/// Of a batch of matmuls, that are worth a thread (parallelWork in runtime/devices/cpu/Gemm.cpp).
+constexpr double flopsOfThread = 2 << 17;
 } // namespace
 
 /// The share of the tensor cores' peak that fused attention reaches.
@@ -76,14 +76,22 @@ double planning::rateOf(double size, llvm::ArrayRef<Rate> points, double ofLarge
   return above[-1].rate * std::pow(above->rate / above[-1].rate, at);
 }
 
+double planning::fastestMatmuls(const Cluster::Device &device) {
+  double fastest = *llvm::max_element(device.flops);
+  const double narrower = fastest / device.flops[Cluster::Device::fp32];
+  for (const auto *points : {&device.matmuls, &device.batches})
+    for (const Rate &point : *points)
+      fastest = std::max(fastest, point.rate * narrower);
+  return fastest;
+}
+
 double planning::mostTimesFaster(const Cluster::Device &one, const Cluster::Device &many, int64_t count) {
   const double n = (double)count;
   double most = n;
   auto compare = [&](llvm::ArrayRef<Rate> alone, llvm::ArrayRef<Rate> together, double largeAlone, double largeTogether) {
     auto at = [&](double size) {
       for (double near : {size, size * (1 + 1e-9)}) // rates change between the points' sizes alone, and behind the last
-        for (double part : {near / n, near})        // a part of a batch has its matmuls, or smaller ones
-          most = std::max(most, n * rateOf(part, together, largeTogether) / rateOf(near, alone, largeAlone));
+        most = std::max(most, n * rateOf(near / n, together, largeTogether) / rateOf(near, alone, largeAlone));
     };
     for (const Rate &point : alone)
       at(point.size);
@@ -91,14 +99,7 @@ double planning::mostTimesFaster(const Cluster::Device &one, const Cluster::Devi
       at(point.size * n);
     most = std::max(most, n * largeTogether / largeAlone);
   };
-  const double large = one.flops[Cluster::Device::fp32], largeOfMany = many.flops[Cluster::Device::fp32];
-  compare(one.matmuls, many.matmuls, large, largeOfMany);
-  if (!one.batches.empty()) { // and may be on one thread, as the whole batch is
-    const double inBatches = one.batches.back().rate;
-    compare(one.batches, one.batches, inBatches, inBatches);
-    compare(one.batches, many.matmuls, inBatches, largeOfMany);
-    compare(one.matmuls, many.batches, large, many.batches.back().rate);
-  }
+  compare(one.matmuls, many.matmuls, one.flops[Cluster::Device::fp32], many.flops[Cluster::Device::fp32]);
   if (!one.convolutions.empty())
     compare(one.convolutions, many.convolutions, one.convolutions.back().rate, many.convolutions.back().rate);
   double narrower = 1; // what fewer bits gain, which may differ
@@ -125,8 +126,7 @@ static double rateOfProduct(const step::Work &work, const Cluster::Device &devic
   } else if (work.batch >= std::max(2.0, device.threads) && !device.batches.empty()) { // a matmul on each thread
     const double filled = each / columnsUsed(work), least = device.batches.front().size; // below it, all take the same time
     rate = rateOf(filled, device.batches, device.batches.back().rate) * std::min(1.0, filled / least);
-    if (work.flops <= mostFlopsOfOneThread)
-      rate /= device.threads;
+    rate *= std::min(1.0, std::ceil(work.flops / flopsOfThread) / device.threads);
   } else {
     rate = rateOf(each, device.matmuls, large);
   }

@@ -17,8 +17,11 @@ double rateOf(double size, llvm::ArrayRef<Rate> points, double ofLarger);
 /// as many FLOPs, of which the rates by FLOPs know. 0 of convolutions.
 double packedBytes(const step::Work &work, Cluster::Device::Precision precision);
 
+/// FLOP/s that no matmul exceeds, single or in a batch.
+double fastestMatmuls(const Cluster::Device &device);
+
 /// How many times faster `count` of the devices `many` are than a device `one`, at most, if each has its part of the work:
-/// it may fit a cache, and threads of several processes do not wait for each other. Packing is left out.
+/// it may fit a cache, and threads of several processes do not wait for each other. Packing, and batches of matmuls, are left out.
 double mostTimesFaster(const Cluster::Device &one, const Cluster::Device &many, int64_t count);
 
 /// The price list of a device: what kernels and calls take on it, in seconds. Every constant has its source in

@@ -136,10 +136,18 @@ double Planner::leastSeconds(int64_t devices) const {
     unpacked = price(single, meshOf("data", 1), unsplit(problem), "").prediction;
   }
   const Prediction &one = packs ? *unpacked : alone().prediction;
-  double faster = mostTimesFaster(device, cluster.used(devices).device, devices);
+  const Cluster::Device many = cluster.used(devices).device;
+  const double faster = mostTimesFaster(device, many, devices), flops = fastestMatmuls(many) * (double)devices;
+  const Mesh mesh = meshOf("data", 1);
+  const Plan whole = unsplit(problem);
   double seconds = 0;
-  for (auto [op, launches, whole] : llvm::zip(problem.ops, one.launches, one.operations))
-    seconds += (double)op.repeats * std::max(launches * device.launch, whole / faster);
+  for (auto [i, op, launches, alone] : llvm::enumerate(problem.ops, one.launches, one.operations)) {
+    double least = alone / faster;
+    if (op.form == graph::Form::product && !device.batches.empty()) // parts of a batch may be on more threads
+      if (const step::Work work = localWork(problem, op, mesh, whole.ops[i]); work.batch > 1 && !work.images)
+        least = std::min(least, work.flops / flops);
+    seconds += (double)op.repeats * std::max(launches * device.launch, least);
+  }
   return seconds;
 }
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 
 using namespace divisi::planning;
 using divisi::test::unwrap;
@@ -223,7 +224,7 @@ TEST(Presets, RanksShareWhatWasMeasured) {
   EXPECT_NEAR(one.seconds(images, fp32), 1e7 / 3e11 * 32 / 24, 1e-12);
   EXPECT_NEAR(seconds(0, 1 << 19), (1 << 19) / 0.5e11, 1e-12);
   EXPECT_NEAR(seconds(0, 1 << 21), (1 << 21) / 2e10, 1e-12);
-  // Of a batch each of the 16 cores computes a matmul at a time, which decides the rate, unless one core computes all; of fewer
+  // Of a batch each of the 16 cores computes a matmul at a time, which decides the rate, with a core for each 2^18 FLOPs; of fewer
   // matmuls than cores all of them compute each. The columns of squares of 1e3 / 2 = 7.94^3 fill half of a vector, as 8 of other
   // matmuls do; smaller ones take as long.
   auto batchSeconds = [&](double batch, double each) {
@@ -237,12 +238,24 @@ TEST(Presets, RanksShareWhatWasMeasured) {
   EXPECT_NEAR(batchSeconds(32, 1e7), 32 * 1e7 / (16 * 1e11), 1e-12);
   EXPECT_NEAR(batchSeconds(8, 1e8), 8 * 1e8 / 4e11, 1e-12);
   const Prices small(unwrap(parseCluster("cpu:1", {64e9, 16, slowest}), error)->device);
-  for (auto [batch, threads] : {std::pair{32, 1}, {1024, 16}})
+  for (int batch : {32, 1024, 16384})
     for (double each : {1e3, 500.0, 300.0}) {
+      const double threads = std::min(16.0, std::ceil(batch * each / (1 << 18)));
       divisi::step::Work work = productOf(batch * each, 0);
       work.batch = batch, work.n = std::cbrt(500);
       EXPECT_NEAR(small.seconds(work, fp32), batch * 1e3 / (threads * 1e9), 1e-12) << each;
     }
+  std::mt19937 random(5); // no matmul is faster than the bound of all
+  for (int64_t ranks : {1, 4, 16, 32}) {
+    const Cluster::Device device = unwrap(parseCluster("cpu:" + std::to_string(ranks), {64e9, 16, slowest}), error)->device;
+    for (int round = 0; round < 200; ++round) {
+      divisi::step::Work work{divisi::graph::Form::product};
+      for (double *size : {&work.batch, &work.m, &work.n, &work.k})
+        *size = 1 + (double)(random() % (1 << random() % 11));
+      work.flops = 2 * work.batch * work.m * work.n * work.k;
+      EXPECT_GE(Prices(device).seconds(work, fp32), work.flops / fastestMatmuls(device) * (1 - 1e-9));
+    }
+  }
   // Matmuls of bf16 are faster in the proportion of large ones, if that was measured; nothing else is.
   Calibration units = measured;
   units.core.bf16 = 3e11, units.all.bf16 = 12e11;
