@@ -54,7 +54,7 @@ void KernelTable::addAll(func::FuncOp task, Places &places) {
     launchable.launches += inStep && !kernel.getWhen();
     launchable.bytes = 0;
     for (exec::KernelOp member : together)
-      launchable.bytes += graph::bytesOfTypes(member);
+      launchable.bytes += member.getBytes();
   }
 }
 

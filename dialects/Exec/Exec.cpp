@@ -1,6 +1,11 @@
 #include "dialects/Exec/Exec.h"
 
+#include "dialects/Graph/ElementsRead.h"
+#include "dialects/Graph/Nodes.h"
+
 #include "mlir/IR/Builders.h"
+
+#include <map>
 
 using namespace mlir;
 using namespace divisi;
@@ -74,7 +79,49 @@ int64_t KernelOp::getFlops() {
   }
   return flops;
 }
-int64_t KernelOp::getBytes() { return graph::bytesOfTypes(*this); }
+
+int64_t KernelOp::getBytes() {
+  Block &block = getBody().front();
+  auto readsPart = [](graph::CostInterface op) { return op.readsPart(); };
+  if (llvm::none_of(block.getOps<graph::CostInterface>(), readsPart))
+    return graph::bytesOfTypes(*this);
+  llvm::DenseMap<Value, int> numbers;
+  auto numberOf = [&](Value value) { return numbers.try_emplace(value, numbers.size()).first->second; };
+  auto elementsOf = [](Value value) { return (double)graph::tensorType(value).getNumElements(); };
+  SmallVector<graph::Reader> ops;
+  std::map<SmallVector<intptr_t>, Operation *> known; // what copies of an operation read counts once
+  for (auto op : block.getOps<graph::CostInterface>()) {
+    SmallVector<intptr_t> key{(intptr_t)op->getName().getAsOpaquePointer()};
+    for (Value operand : op->getOperands())
+      key.push_back(numberOf(operand));
+    for (NamedAttribute attribute : op->getAttrDictionary())
+      if (attribute.getName() != graph::names::node && attribute.getName() != names::stage)
+        key.append({(intptr_t)attribute.getName().getAsOpaquePointer(), (intptr_t)attribute.getValue().getAsOpaquePointer()});
+    if (auto [it, fresh] = known.try_emplace(key, op); !fresh) {
+      for (auto [value, copied] : llvm::zip(op->getResults(), it->second->getResults()))
+        numbers[value] = numberOf(copied);
+      continue;
+    }
+    graph::Reader &reader = ops.emplace_back();
+    reader.form = op.getForm();
+    reader.readsPart = op.readsPart();
+    reader.elements = elementsOf(op->getResult(0));
+    for (Value operand : op->getOperands())
+      reader.operands.push_back({numberOf(operand), elementsOf(operand)});
+    for (Value value : op->getResults())
+      reader.results.push_back(numberOf(value));
+  }
+  int64_t bytes = 0;
+  SmallVector<std::pair<int, double>> stored;
+  for (Value value : block.getTerminator()->getOperands()) {
+    stored.push_back({numberOf(value), elementsOf(value)});
+    bytes += graph::bytesOf(value.getType());
+  }
+  const auto read = graph::elementsRead(ops, stored);
+  for (BlockArgument input : block.getArguments())
+    bytes += (int64_t)read.lookup(numberOf(input)) * graph::bytesOf(input.getType()) / std::max<int64_t>(1, elementsOf(input));
+  return bytes;
+}
 
 //===- call ---------------------------------------------------------------===//
 

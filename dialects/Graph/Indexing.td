@@ -9,6 +9,8 @@ include "dialects/Graph/Attributes.td"
 class Graph_GatherFamily<string mnemonic> : Graph_InferredOp<mnemonic, [CostInterface]> {
   string range = " An index that is out of range reads the nearest element.";
   let results = (outs AnyRankedTensor:$result);
+  code gathers = inferred # "bool readsPart() { return true; }";
+  let extraClassDeclaration = gathers;
 }
 class Graph_ScatterFamily<string mnemonic>
     : Graph_Op<mnemonic, [CostInterface, AllTypesMatch<["x", "result"]>, AllElementTypesMatch<["x", "updates"]>]> {
@@ -36,7 +38,7 @@ def Graph_GatherOp : Graph_GatherFamily<"gather"> {
     the importer (Gather, Compress, Pad, Resize, Attention, weights of losses), the gradient of graph.scatter_add,
     split-microbatches and partition (a device's piece)}];
   let arguments = (ins AnyRankedTensor:$x, RankedTensorOf<[I64]>:$indices, I64Attr:$dim);
-  let extraClassDeclaration = inferred # [{ ::mlir::Value makeLocal(::divisi::dist::LocalContext &context); }];
+  let extraClassDeclaration = gathers # [{ ::mlir::Value makeLocal(::divisi::dist::LocalContext &context); }];
 }
 
 def Graph_ScatterAddOp : Graph_ScatterFamily<"scatter_add"> {

@@ -35,6 +35,8 @@ def CostInterface : OpInterface<"CostInterface"> {
       "int64_t", "getModelFlops", (ins), "", [{ return $_op.getFlops(); }]>,
     InterfaceMethod<"How a program computes the operation.",
       "::divisi::graph::Form", "getForm", (ins), "", [{ return ::divisi::graph::Form::elementwise; }]>,
+    InterfaceMethod<"Whether it reads only as much of its first operand as its first result has: slices and gathers.",
+      "bool", "readsPart", (ins), "", [{ return false; }]>,
     InterfaceMethod<"What a GPU's library may use beside operands and results while it computes the operation.",
       "::divisi::graph::Workspace", "getLibraryWorkspace", (ins), "", [{ return {}; }]>,
     InterfaceMethod<"Bytes of all operands and results, each once.",

@@ -133,6 +133,7 @@ def Graph_SliceOp : Graph_WindowOp<"slice", "result", "x", "starts"> {
     the importer (Slice, Split, CenterCropPad), gradients of graph.pad and graph.concat, and by partition (borders of
     convolutions)}];
   let arguments = (ins AnyRankedTensor:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$steps);
+  let extraClassDeclaration = "bool readsPart() { return true; }";
   let hasFolder = 1;
 }
 

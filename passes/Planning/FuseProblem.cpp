@@ -1,5 +1,6 @@
 #include "passes/Planning/FuseProblem.h"
 
+#include "dialects/Graph/ElementsRead.h"
 #include "passes/Planning/ProblemBlock.h"
 #include "step/Fusion.h"
 #include "step/InPlace.h"
@@ -81,12 +82,23 @@ private:
       wanted.push_back(std::move(item));
     }
     result.items.assign(std::move_iterator(wanted.rbegin()), std::move_iterator(wanted.rend()));
-    for (const FusedProblem::Item &item : result.items) {
+    for (FusedProblem::Item &item : result.items) {
+      if (item.readsParts)
+        findShares(item);
       for (int tensor : item.writes)
         result.stored[tensor] = true;
       for (const FusedProblem::Read &read : item.reads)
-        result.readsOf[read.op].push_back(read.operand);
+        result.readsOf[read.op].push_back({read.operand, read.share});
     }
+  }
+
+  void findShares(FusedProblem::Item &item) const {
+    auto elements = [&](int t) { return (double)problem.tensors[t].elements(); };
+    auto ofOperand = [&](int op, int i) { return elements(problem.ops[op].operands[i]); };
+    const auto read = elementsRead(problem, item.ops, item.writes, ofOperand, elements);
+    for (FusedProblem::Read &entry : item.reads)
+      if (const int tensor = problem.ops[entry.op].operands[entry.operand]; elements(tensor) > 0)
+        entry.share = read.lookup(tensor) / elements(tensor);
   }
 
   /// Finds the kernels that only sum the rows of operands of matmuls in 16 bits or TF32.
@@ -119,7 +131,7 @@ private:
         fuseActivation(item, maker);
       for (const FusedProblem::Read &read : item.reads)
         if (llvm::is_contained(item.apart, read.memory))
-          result.readsOf[read.op].erase(llvm::find(result.readsOf[read.op], read.operand));
+          result.readsOf[read.op].erase(llvm::find_if(result.readsOf[read.op], [&](auto use) { return use.first == read.operand; }));
     }
   }
 
@@ -225,6 +237,7 @@ private:
     std::set<int> seen; // tensors
     for (int op : sorted) {
       int number = described.numberOf[block.op(op).origin];
+      item.readsParts |= !call && problem.ops[number].readsPart;
       item.ops.push_back(number); // (a copy and its original may be in one kernel)
       for (auto [i, operand] : llvm::enumerate(block.op(op).operands)) {
         int producer = block.producer(operand);
@@ -300,6 +313,29 @@ private:
   std::vector<llvm::SmallVector<int>> stagesOf, inputsOf; // by item, as they were found: operations, values
 };
 } // namespace
+
+llvm::DenseMap<int, double> planning::elementsRead(const Problem &problem, llvm::ArrayRef<int> ops, llvm::ArrayRef<int> writes,
+                                                  llvm::function_ref<double(int, int)> ofOperand,
+                                                  llvm::function_ref<double(int)> ofResult) {
+  llvm::SmallVector<graph::Reader> readers;
+  llvm::SmallDenseSet<int> seen;
+  for (int number : ops) {
+    if (!seen.insert(number).second) // a copy of it, and what is read for both counts once
+      continue;
+    const Problem::Op &op = problem.ops[number];
+    graph::Reader &reader = readers.emplace_back();
+    reader.form = op.form;
+    reader.readsPart = op.readsPart;
+    reader.results = op.results;
+    reader.elements = op.results.empty() ? 0 : ofResult(op.results[0]);
+    for (auto [i, t] : llvm::enumerate(op.operands))
+      reader.operands.push_back({t, ofOperand(number, i)});
+  }
+  llvm::SmallVector<std::pair<int, double>> stored;
+  for (int t : writes)
+    stored.push_back({t, ofResult(t)});
+  return graph::elementsRead(readers, stored);
+}
 
 FusedProblem::FusedProblem(const Problem &problem, bool evaluation, bool forGpu, const Groups &groups)
     : forGpu(forGpu) {

@@ -169,7 +169,7 @@ private:
     }
     if (auto cost = dyn_cast<graph::CostInterface>(op))
       entry.flops = cost.getFlops(), entry.form = cost.getForm(), entry.pointFlops = cost.getFlopsPerPoint(),
-      entry.workspace = cost.getLibraryWorkspace();
+      entry.workspace = cost.getLibraryWorkspace(), entry.readsPart = cost.readsPart();
     entry.precision = graph::precisionOf(&op);
     entry.causal = op.hasAttr(step::Work::causalAttribute);
     entry.images = op.hasAttr(step::Work::imagesAttribute);

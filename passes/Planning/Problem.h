@@ -21,12 +21,8 @@ struct Problem {
     int64_t repeats = 1; // times that a step computes it
 
     bool named() const { return !name.empty(); }
-    int64_t bytes() const {
-      int64_t product = elementBytes;
-      for (int64_t size : shape)
-        product *= size;
-      return product;
-    }
+    int64_t elements() const { return llvm::product_of(shape); }
+    int64_t bytes() const { return elements() * elementBytes; }
   };
   struct Op {
     dist::ShardingRule rule;
@@ -37,6 +33,7 @@ struct Problem {
     graph::Precision precision = graph::fp32;
     bool causal = false;                      // of attention: under a causal mask
     bool images = false;                      // of windows of images: of a product, a convolution
+    bool readsPart = false;                   // only as much of its first operand as its first result has
     std::string name, kind;                   // of the ONNX node, and of the operation
     int64_t repeats = 1; // times that a step computes it: the number of microbatches, if it is computed for each
     graph::Form form = graph::Form::elementwise;

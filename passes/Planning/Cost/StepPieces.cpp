@@ -65,6 +65,33 @@ void StepPieces::addWork(Piece &piece, const FusedProblem::Item &item, int op) c
     piece.workspace = localWorkspace(problem, all, mesh, op);
 }
 
+/// The bytes of what a piece has as operands that it does not read, as exec.kernel counts.
+double StepPieces::unreadBytes(const FusedProblem::Item &item, const Piece &piece) const {
+  if (!item.readsParts)
+    return 0;
+  auto elements = [&](int version) {
+    const Problem::Tensor &tensor = problem.tensors[all.versions[version].tensor];
+    return localBytes(tensor, mesh, all.versions[version].sharding) / (double)tensor.elementBytes;
+  };
+  auto ofOperand = [&](int op, int i) { return elements(all.operands[op][i]); };
+  auto ofResult = [&](int tensor) { return elements(all.produced[tensor]); };
+  llvm::SmallVector<int> written;
+  for (int version : piece.writes)
+    written.push_back(all.versions[version].tensor);
+  const auto read = elementsRead(problem, piece.ops, written, ofOperand, ofResult);
+  llvm::SmallDenseMap<int, double> bytes; // by version
+  for (const FusedProblem::Read &entry : item.reads) {
+    const int tensor = problem.ops[entry.op].operands[entry.operand];
+    const int version = problem.local ? all.produced[entry.memory] : all.operands[entry.op][entry.operand];
+    if (llvm::is_contained(piece.reads, version))
+      bytes[version] += read.lookup(tensor) * (double)problem.tensors[tensor].elementBytes;
+  }
+  double unread = 0;
+  for (auto [version, needed] : bytes)
+    unread += std::max(0.0, bytesOf(version) - needed);
+  return unread;
+}
+
 /// An item of one device's part.
 void StepPieces::addPiece(const FusedProblem::Item &item) {
   Piece &piece = pieces.emplace_back();
@@ -87,6 +114,7 @@ void StepPieces::addPiece(const FusedProblem::Item &item) {
     use(read.memory, piece.reads);
   for (int tensor : item.writes)
     use(tensor, piece.writes);
+  piece.work.bytes -= unreadBytes(item, piece);
   for (auto [written, memory] : item.overwrites)
     piece.overwrites.push_back({all.produced[written], all.produced[memory]});
 }
@@ -240,6 +268,7 @@ void StepPieces::addPieces(const FusedProblem::Item &item) {
       piece.work.bytes += bytesOf(v);
     for (int v : piece.writes)
       piece.work.bytes += bytesOf(v);
+    piece.work.bytes -= unreadBytes(item, piece);
     if (piece.view)
       piece.launches = 0, piece.work = {};
     if (piece.call)

@@ -21,6 +21,7 @@ public:
 
 private:
   double bytesOf(int version) const { return planning::bytesOf(problem, mesh, all.versions[version]); }
+  double unreadBytes(const FusedProblem::Item &item, const Piece &piece) const;
   llvm::SmallVector<int, 4> neededOps(const FusedProblem::Item &item);
   bool isCut(int version) const;
   int sourceOf(int tensor, int version) const;

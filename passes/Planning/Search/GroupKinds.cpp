@@ -27,7 +27,8 @@ public:
       text.insert(text.end(), group.factorOf[m].begin(), group.factorOf[m].end());
       text.insert(text.end(), {-6, (int)entry.repeats,
                                fused.launches[op] << 3 | graph::isCall(entry.form) << 2 | entry.precision});
-      text.insert(text.end(), fused.readsOf[op].begin(), fused.readsOf[op].end());
+      for (auto [operand, share] : fused.readsOf[op])
+        text.insert(text.end(), {operand, (int)(share * (1 << 30))});
       for (const auto *list : {&entry.operands, &entry.results})
         for (int t : *list) {
           auto [it, fresh] = local.try_emplace(t, local.size());

@@ -143,7 +143,9 @@ private:
           if (problem.tensors[t].splat)
             continue;
           Sharding want = operandSharding(entry, mesh, factors, i, strategy.passed);
-          work.bytes += llvm::count(impl.fused.readsOf[op], (int)i) * localBytes(problem.tensors[t], mesh, want);
+          for (auto [operand, share] : impl.fused.readsOf[op])
+            if (operand == (int)i)
+              work.bytes += share * localBytes(problem.tensors[t], mesh, want);
           if (auto it = made.find(t); it != made.end()) {
             internal += reshard(problem.tensors[t], it->second, want);
             continue;
