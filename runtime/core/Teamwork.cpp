@@ -17,8 +17,8 @@ static constexpr double clearly = 0.9, taskClearly = 0.98;
 
 /// One run in 64 goes the other way, whose time may have changed; fewer where that wakes the team.
 static constexpr int64_t lookAgain = 64, lookAgainAsleep = 512;
-/// Of a task, one block in 24.
-static constexpr int64_t lookAgainAtTask = 24;
+/// Of a task, one block in 24, and of the first ones, when the program may not have had all cores, one in 6.
+static constexpr int64_t lookAgainAtTask = 24, lookAgainAtFirst = 6, firstLooks = 48;
 
 void RecentMean::add(double nanoseconds) {
   /// The weight of a run, and the most of the mean that it counts as: the system may have interrupted it. At first the least counts.
@@ -53,7 +53,7 @@ SmallCalls TaskTeamwork::choose() {
   return way;
 }
 
-SmallCalls TaskTeamwork::ofBlock(int64_t block) const {
+SmallCalls TaskTeamwork::ofBlock(int64_t block) {
   constexpr SmallCalls ways[] = {SmallCalls::alone, SmallCalls::byChoice, SmallCalls::inTeam};
   if (block < settling)
     return SmallCalls::byChoice;
@@ -64,10 +64,13 @@ SmallCalls TaskTeamwork::ofBlock(int64_t block) const {
   for (SmallCalls other : ways)
     if (meanOf(other) < taskClearly * meanOf(best))
       best = other;
-  if (block % lookAgainAtTask != 0)
+  const int64_t every = block < firstLooks ? lookAgainAtFirst : lookAgainAtTask;
+  if (block % every != 0)
     return best;
-  const int64_t next = 1 + block / lookAgainAtTask % 2; // one of the two others
-  return ways[(static_cast<int64_t>(best) + next) % std::ssize(ways)];
+  const int64_t next = 1 + block / every % 2; // one of the two others
+  const int64_t other = (static_cast<int64_t>(best) + next) % std::ssize(ways);
+  means[other] = {}; // what it took before may be the machine's fault
+  return ways[other];
 }
 
 void TaskTeamwork::note(double nanoseconds) {

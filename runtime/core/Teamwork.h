@@ -50,7 +50,7 @@ public:
   void note(double nanoseconds);
 
 private:
-  SmallCalls ofBlock(int64_t block) const;
+  SmallCalls ofBlock(int64_t block);
 
   std::array<RecentMean, 3> means; // by SmallCalls
   SmallCalls way = SmallCalls::byChoice;

@@ -21,6 +21,10 @@ constexpr int64_t teamWork = 1 << 18;
 constexpr int64_t smallWork = 100 * 100 * 100;
 /// Rows of a part, at least, if there are very many parts: each thread arranges the whole other operand for itself.
 constexpr int64_t leastPart = 128;
+/// Rows of a tile of OpenBLAS' kernels for x86: in parts of whole tiles a sum has the same bits.
+constexpr int64_t rowTile = 24;
+/// Columns: whole vectors; and those of a part, at least.
+constexpr int64_t columnTile = 16, leastColumns = 2 * columnTile;
 /// From this number on a team that sleeps pays, too.
 constexpr int64_t surelyLarge = 1 << 23;
 constexpr int matmulService = 100, batchSites = 102, partSites = 103; // beside the kinds of convolutions, and kernels
@@ -97,27 +101,44 @@ void Product::runOne(int64_t index, bool alone) const {
     multiply(cblas_sgemm, float());
 }
 
-/// Computes one matrix of the result in parts of its rows, one for each thread; false if there would be too little in each. OpenBLAS' own
-/// threads wait for each other and share what they arrange: on cores with different caches they reach half as much.
+/// Computes one matrix of the result in parts of its rows or columns, one for each thread; false if there would be too little in each.
+/// OpenBLAS' own threads wait for each other and share what they arrange: on cores with different caches they reach half as much.
 bool Product::runInParts(DivisiContext *context, const void *site, int64_t index) const {
-  constexpr int64_t tile = 24; // of OpenBLAS' kernels for x86: in parts of whole tiles a sum has the same bits
-  const int threads = context->threads;
-  const int64_t tiles = (g.m + tile - 1) / tile;
-  const int64_t least = tiles / threads * tile - (tiles * tile - g.m); // of a part
-  if (divisi_team_inside() || g.m < leastPart * (threads - 1) || least * g.n * g.k <= smallWork)
+  if (divisi_team_inside())
     return false;
-  auto runRows = [&](int64_t begin, int64_t end) {
-    Product part = *this;
-    begin *= tile;
-    part.g.m = std::min(end * tile, g.m) - begin;
-    part.a.data += begin * (g.transpose_a ? 1 : a.ld) * widthOfType(a.type);
-    part.c.data += begin * c.ld * widthOfType(c.type);
-    part.runOne(index, /*alone=*/true);
+  const int threads = context->threads;
+  auto runParts = [&](int64_t extent, int64_t grain, const auto &body) {
+    if (g.m * g.n * g.k < surelyLarge)
+      forEachPieceIfFaster(context, partSites, site, extent, grain, body);
+    else
+      forEachPiece(extent, grain, threads, body);
   };
-  if (g.m * g.n * g.k < surelyLarge)
-    forEachPieceIfFaster(context, partSites, site, tiles, tiles / threads, runRows);
-  else
-    forEachPiece(tiles, 1, threads, runRows);
+  const int64_t tiles = (g.m + rowTile - 1) / rowTile;
+  const int64_t least = tiles / threads * rowTile - (tiles * rowTile - g.m); // of a part
+  if (g.m >= leastPart * (threads - 1) && least * g.n * g.k > smallWork) {
+    runParts(tiles, tiles / threads, [&](int64_t begin, int64_t end) {
+      Product part = *this;
+      begin *= rowTile;
+      part.g.m = std::min(end * rowTile, g.m) - begin;
+      part.a.data += begin * (g.transpose_a ? 1 : a.ld) * widthOfType(a.type);
+      part.c.data += begin * c.ld * widthOfType(c.type);
+      part.runOne(index, /*alone=*/true);
+    });
+    return true;
+  }
+  const int64_t parts = std::min<int64_t>({threads, g.n / leastColumns, g.m * g.n * g.k / teamWork});
+  if (parts < 2)
+    return false;
+  runParts(parts, 1, [&](int64_t begin, int64_t end) { // the same parts on one thread: their sums may depend on where they end
+    for (int64_t i = begin; i < end; ++i) {
+      auto [from, to] = pieceOf(g.n / columnTile, i, parts);
+      Product part = *this;
+      part.g.n = (i + 1 == parts ? g.n : to * columnTile) - from * columnTile;
+      part.b.data += from * columnTile * (g.transpose_b ? b.ld : 1) * widthOfType(b.type);
+      part.c.data += from * columnTile * widthOfType(c.type);
+      part.runOne(index, /*alone=*/true);
+    }
+  });
   return true;
 }
 
