@@ -13,7 +13,7 @@ namespace json = llvm::json;
 
 /// Of a list of rates.
 static constexpr size_t mostPoints = 16;
-static constexpr int64_t formatVersion = 4;
+static constexpr int64_t formatVersion = 5;
 
 std::string Calibrations::defaultFile() { return cachedFile("DIVISI_CALIBRATION", "calibration.json"); }
 
@@ -37,19 +37,19 @@ static std::optional<planning::Rates> parseRates(const json::Object *figures) {
   if (!figures)
     return std::nullopt;
   auto matmuls = parsePoints(figures->getArray("matmuls")), convolutions = parsePoints(figures->getArray("convolutions")),
-       kernels = parsePoints(figures->getArray("kernels")), packings = parsePoints(figures->getArray("packings"));
+       filters = parsePoints(figures->getArray("filters")), kernels = parsePoints(figures->getArray("kernels")), packings = parsePoints(figures->getArray("packings"));
   double bf16 = figures->getNumber("bf16").value_or(0);
-  if (!matmuls || !convolutions || !kernels || !packings || !(bf16 >= 0 && bf16 <= 1e21))
+  if (!matmuls || !convolutions || !filters || !kernels || !packings || !(bf16 >= 0 && bf16 <= 1e21))
     return std::nullopt;
   return planning::Rates{figures->getNumber("flops").value_or(0), figures->getNumber("bandwidth").value_or(0), bf16,
-                         *matmuls, *convolutions, *kernels, *packings};
+                         *matmuls, *convolutions, *kernels, *filters, *packings};
 }
 
 /// Null if a figure is missing or no machine has it.
 static std::optional<planning::Calibration> parse(const json::Object &figures) {
   auto core = parseRates(figures.getObject("core")), all = parseRates(figures.getObject("all"));
   if (!core || !all || core->matmuls.size() != all->matmuls.size() ||
-      core->convolutions.size() != all->convolutions.size() || core->kernels.size() != all->kernels.size() ||
+      core->convolutions.size() != all->convolutions.size() || core->filters.size() != all->filters.size() || core->kernels.size() != all->kernels.size() ||
       core->packings.size() != all->packings.size())
     return std::nullopt;
   const std::optional<double> large = figures.getNumber("large");
@@ -105,6 +105,7 @@ static json::Object ratesJson(const planning::Rates &rates) {
                       {"bf16", rates.bf16},
                       {"matmuls", listOf(rates.matmuls)},
                       {"convolutions", listOf(rates.convolutions)},
+                      {"filters", listOf(rates.filters)},
                       {"kernels", listOf(rates.kernels)},
                       {"packings", listOf(rates.packings)}};
 }

@@ -76,7 +76,7 @@ MeasuredTeam::MeasuredTeam(int threads, int teams, std::barrier<> &start)
   for (auto [rows, side] : oblong)
     narrow.push_back(matmul(rows, side, DIVISI_F32));
   for (auto [channels, side] : images)
-    filters.push_back(convolution(channels, side));
+    convolutions.push_back(convolution(channels, side));
 }
 
 void MeasuredTeam::prepare() {
@@ -99,8 +99,10 @@ void MeasuredTeam::runRound() {
   for (const auto *list : {&products, &narrow})
     for (const DivisiGemm &gemm : *list)
       measure([&] { multiply(gemm); });
-  for (const DivisiConv &conv : filters)
+  for (const DivisiConv &conv : convolutions) {
     measure([&] { convolve(conv); });
+    measure([&] { deriveFilters(conv); });
+  }
   measure([&] { multiply(bfloats); });
   for (size_t bytes : {cachedMessage, largeMessage})
     measure([&] { exchange(bytes); });
@@ -123,9 +125,10 @@ void MeasuredTeam::finish() {
     const double square = work.flops / planning::rateOf(work.flops, rates.matmuls, rates.flops);
     rates.packings.push_back({bytes, bytes / std::max(usual(*next++) - square, bytes / fastestPacking)});
   }
-  for (const DivisiConv &conv : filters) {
+  for (const DivisiConv &conv : convolutions) {
     double flops = 2.0 * (double)(conv.batch * conv.in_channels * conv.out_channels * conv.in[0] * conv.in[1] * 9);
-    rates.convolutions.push_back({flops, 3 * flops / usual(*next++)});
+    rates.convolutions.push_back({flops, 2 * flops / usual(*next++)});
+    rates.filters.push_back({flops, flops / usual(*next++)});
   }
   rates.bf16 = flopsOf(bfloats) / usual(*next++);
   message = cachedMessage / usual(*next++);
@@ -151,6 +154,10 @@ void MeasuredTeam::convolve(const DivisiConv &conv) {
   void *buffers[] = {from.get(), from.get() + reads / 2, to.get()};
   divisi_conv_forward(&context, &conv, buffers);
   divisi_conv_input_grad(&context, &conv, buffers);
+}
+
+void MeasuredTeam::deriveFilters(const DivisiConv &conv) {
+  void *buffers[] = {from.get(), from.get() + reads / 2, to.get()};
   divisi_conv_filter_grad(&context, &conv, buffers);
 }
 

@@ -28,8 +28,10 @@ public:
 
 private:
   void multiply(const DivisiGemm &gemm);
-  /// A convolution and its gradients.
+  /// A convolution and the gradient of its images.
   void convolve(const DivisiConv &conv);
+  /// The gradient of its filters.
+  void deriveFilters(const DivisiConv &conv);
   /// A kernel that reads and writes `size` bytes together.
   void move(size_t size);
   /// What a rank does in an all_reduce: it packs what it sends, and adds what it receives to what it has.
@@ -37,7 +39,7 @@ private:
   double usual(std::vector<double> &seconds);
 
   std::vector<DivisiGemm> products, narrow;
-  std::vector<DivisiConv> filters;
+  std::vector<DivisiConv> convolutions;
 
   std::barrier<> &start;
   size_t teams;

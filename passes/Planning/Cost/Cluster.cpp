@@ -24,7 +24,7 @@ Cluster Cluster::used(int64_t count) const {
     for (auto [flops, mine, known] : llvm::zip(result.device.flops, device.flops, whole.flops))
       flops *= mine / known;
     const double faster = device.flops[Device::fp32] / whole.flops[Device::fp32];
-    for (auto *rates : {&result.device.matmuls, &result.device.convolutions, &result.device.batches})
+    for (auto *rates : {&result.device.matmuls, &result.device.convolutions, &result.device.filters, &result.device.batches})
       for (Rate &point : *rates)
         point.rate *= faster;
   }
@@ -51,10 +51,10 @@ std::string Cluster::invalid() const {
                                  {"device.bandwidth", Unit::bytesPerSecond, device.bandwidth},
                                  {"device.memory-efficiency", Unit::share, device.memoryEfficiency},
                                  {"device.launch", Unit::seconds, device.launch}};
-  for (const auto *rates : {&device.matmuls, &device.convolutions})
+  for (auto [name, rates] : {std::pair("device.matmuls", &device.matmuls), {"device.convolutions", &device.convolutions}, {"device.filters", &device.filters}})
     for (const Rate &point : *rates)
       for (double figure : {point.size, point.rate})
-        figures.push_back({rates == &device.matmuls ? "device.matmuls" : "device.convolutions", Unit::flopsPerSecond, figure});
+        figures.push_back({name, Unit::flopsPerSecond, figure});
   for (const auto *rates : {&device.kernels, &device.packings})
     for (const Rate &point : *rates) {
       const char *name = rates == &device.kernels ? "device.kernels" : "device.packings";

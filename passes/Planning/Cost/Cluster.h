@@ -25,6 +25,7 @@ struct Rates {
   double bf16 = 0;      // large bf16 matmuls, FLOP/s; 0: as fast as those of fp32
   /// Of small work, smallest first: matmuls and convolutions by FLOPs, kernels by the bytes that they read and write.
   std::vector<Rate> matmuls, convolutions, kernels;
+  std::vector<Rate> filters = {}; // gradients of filters, whose threads add up what each computes of its images; by FLOPs
   /// At which matmuls that are no squares arrange their longer operands, by the bytes of these (packedBytes); none: at once.
   std::vector<Rate> packings = {};
   bool operator==(const Rates &) const = default;
@@ -78,7 +79,7 @@ struct Cluster {
     bool programs = true;                      // whether Divisi writes programs for it; otherwise it only plans
     /// Rates of small work in place of `flops` and `bandwidth`, as in Rates. Between two points the logarithm of the rate
     /// is interpolated over that of the size. No convolutions: they are as fast as matmuls.
-    std::vector<Rate> matmuls, convolutions, kernels, packings;
+    std::vector<Rate> matmuls, convolutions, filters, kernels, packings;
     /// Of batches of at least `threads` matmuls, of which each thread computes one at a time: by the FLOPs of one matmul, with
     /// those in vain of columns that fill no vector (vectorOfCpu).
     std::vector<Rate> batches;

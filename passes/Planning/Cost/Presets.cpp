@@ -166,7 +166,7 @@ std::string Calibration::name() const {
   out << llvm::format("%.6g %.6g", message, large);
   for (const Rates *rates : {&core, &all}) {
     out << llvm::format(" %.6g %.6g %.6g", rates->flops, rates->bandwidth, rates->bf16);
-    for (const auto *points : {&rates->matmuls, &rates->convolutions, &rates->kernels, &rates->packings})
+    for (const auto *points : {&rates->matmuls, &rates->convolutions, &rates->filters, &rates->kernels, &rates->packings})
       for (const Rate &point : *points)
         out << llvm::format(" %.6g %.6g", point.size, point.rate);
   }
@@ -204,6 +204,7 @@ Cluster::Device planning::shareOf(const Machine &machine, int64_t ranks) {
   device.memoryEfficiency = 1;
   device.matmuls = shareOf(core.matmuls, all.matmuls);
   device.convolutions = shareOf(core.convolutions, all.convolutions);
+  device.filters = shareOf(core.filters, all.filters);
   device.kernels = shareOf(core.kernels, all.kernels);
   device.packings = shareOf(core.packings, all.packings);
   device.threads = std::max(1.0, threads);

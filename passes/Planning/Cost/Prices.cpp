@@ -100,8 +100,9 @@ double planning::mostTimesFaster(const Cluster::Device &one, const Cluster::Devi
     most = std::max(most, n * largeTogether / largeAlone);
   };
   compare(one.matmuls, many.matmuls, one.flops[Cluster::Device::fp32], many.flops[Cluster::Device::fp32]);
-  if (!one.convolutions.empty())
-    compare(one.convolutions, many.convolutions, one.convolutions.back().rate, many.convolutions.back().rate);
+  for (auto rates : {&Cluster::Device::convolutions, &Cluster::Device::filters})
+    if (!(one.*rates).empty())
+      compare(one.*rates, many.*rates, (one.*rates).back().rate, (many.*rates).back().rate);
   double narrower = 1; // what fewer bits gain, which may differ
   for (int precision = 0; precision < Cluster::Device::precisions; ++precision)
     narrower = std::max(narrower, many.flops[precision] / many.flops[Cluster::Device::fp32] /
@@ -114,6 +115,9 @@ double planning::mostTimesFaster(const Cluster::Device &one, const Cluster::Devi
 /// The share of a processor's vectors that the columns of a product fill.
 static double columnsUsed(const step::Work &work) { return work.n / (vectorOfCpu * std::ceil(work.n / vectorOfCpu)); }
 
+/// Whether a convolution sums over images and their points.
+static bool isOfFilters(const step::Work &work) { return work.images && work.k > std::max(work.m, work.n); }
+
 /// FLOP/s of a matmul or convolution, on processors whose small ones are slower. The points are those of fp32; other
 /// precisions are faster than it in the proportion of large matmuls.
 static double rateOfProduct(const step::Work &work, const Cluster::Device &device, Prices::Precision precision) {
@@ -121,8 +125,8 @@ static double rateOfProduct(const step::Work &work, const Cluster::Device &devic
   const double each = work.flops / work.batch; // of a batch
   double rate;
   if (work.images) {
-    rate = device.convolutions.empty() ? rateOf(work.flops, device.matmuls, large)
-                                       : rateOf(work.flops, device.convolutions, device.convolutions.back().rate);
+    const auto &points = isOfFilters(work) && !device.filters.empty() ? device.filters : device.convolutions;
+    rate = points.empty() ? rateOf(work.flops, device.matmuls, large) : rateOf(work.flops, points, points.back().rate);
   } else if (work.batch >= std::max(2.0, device.threads) && !device.batches.empty()) { // a matmul on each thread
     const double filled = each / columnsUsed(work), least = device.batches.front().size; // below it, all take the same time
     rate = rateOf(filled, device.batches, device.batches.back().rate) * std::min(1.0, filled / least);
@@ -164,9 +168,6 @@ double Prices::shareOfShape(const step::Work &work, Precision precision) const {
     }
   return best;
 }
-
-/// Whether a convolution sums over images and their points.
-static bool isOfFilters(const step::Work &work) { return work.images && work.k > std::max(work.m, work.n); }
 
 double Prices::efficiency(const step::Work &work, Precision precision) const {
   double share = device.computeEfficiency[precision];

@@ -148,7 +148,7 @@ TEST(Presets, RanksShareTheMachine) {
 }
 
 TEST(Presets, OblongMatmulsAndLargeMessagesTakeLonger) {
-  const Rates rates{1e11, 2e10, 0, {}, {}, {}, {{1 << 20, 1e10}}};
+  const Rates rates{1e11, 2e10, 0, {}, {}, {}, {}, {{1 << 20, 1e10}}};
   std::string error;
   auto with = [&](const Rates &of, double large) {
     return *unwrap(parseCluster("cpu:2", {64e9, 2, Calibration{8e9, of, of, large}}), error);
@@ -184,6 +184,7 @@ TEST(Presets, RanksShareWhatWasMeasured) {
   const Rates all{4e11, 2e10, 0, {{1e6, 1e11}, {1e8, 4e11}}, {{1e7, 3e11}}, {{1 << 20, 1e11}}};
   Calibration measured{5e9, core, all};
   measured.core.convolutions = {{1e7, 0.75e11}};
+  measured.core.filters = {{1e7, 0.75e11}}, measured.all.filters = {{1e7, 1e11}};
   Machine calibrated{64e9, 16, measured};
   std::string error;
   auto of = [&](int64_t ranks) { return unwrap(parseCluster("cpu:" + std::to_string(ranks), calibrated), error); };
@@ -222,6 +223,8 @@ TEST(Presets, RanksShareWhatWasMeasured) {
   EXPECT_NEAR(one.seconds(images, fp32), 1e7 / 3e11, 1e-12);
   images.n = 24; // channels: two blocks of 16
   EXPECT_NEAR(one.seconds(images, fp32), 1e7 / 3e11 * 32 / 24, 1e-12);
+  images.m = 9 * 64, images.n = 64, images.k = 8 * 256; // the gradient of a filter sums over images
+  EXPECT_NEAR(one.seconds(images, fp32), 1e7 / 1e11, 1e-12);
   EXPECT_NEAR(seconds(0, 1 << 19), (1 << 19) / 0.5e11, 1e-12);
   EXPECT_NEAR(seconds(0, 1 << 21), (1 << 21) / 2e10, 1e-12);
   // Of a batch each of the 16 cores computes a matmul at a time, which decides the rate, with a core for each 2^18 FLOPs; of fewer
