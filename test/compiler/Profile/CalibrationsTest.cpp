@@ -29,8 +29,8 @@ protected:
   std::filesystem::path folder;
 };
 
-const planning::Rates ofCore{2e11, 1e10, 4e11, {{1e5, 1e11}, {1e8, 2e11}}, {{1e6, 5e10}}, {{1 << 19, 6e10}}, {{1 << 18, 2e10}}};
-const planning::Rates ofAll{3e11, 2e10, 7e11, {{1e5, 1e11}, {1e8, 3e11}}, {{1e6, 9e10}}, {{1 << 20, 1e11}}, {{1 << 18, 3e10}}};
+const planning::Rates ofCore{2e11, 1e10, 4e11, {{1e5, 1e11}, {1e8, 2e11}}, {{1e6, 5e10}}, {{1 << 19, 6e10}}, {{1e6, 4e10}}, {{1 << 18, 2e10}}};
+const planning::Rates ofAll{3e11, 2e10, 7e11, {{1e5, 1e11}, {1e8, 3e11}}, {{1e6, 9e10}}, {{1 << 20, 1e11}}, {{1e6, 7e10}}, {{1 << 18, 3e10}}};
 const planning::Calibration figures{5e9, ofCore, ofAll, 2e9};
 
 TEST_F(CalibrationFiles, GiveBackWhatWasWritten) {
