@@ -28,6 +28,7 @@ constexpr int sides[] = {8, 16, 32, 64, 96, 128, 256, 512};
 /// Of small ones a batch is measured that stays on one thread, with each of the ways to store the operands: the call of a single one
 /// takes as long, and the ways differ by a factor of three.
 constexpr int64_t small = 16, batchOfSmall = 16, waysToStore = 4;
+static_assert(2 * small * small * small == planning::Calibration::oneThread);
 constexpr int64_t largest = sides[std::size(sides) - 1];
 /// Channels and the side of 8 images, of convolutions of 3 x 3 points; the last one stands for all larger ones.
 constexpr int64_t images[][2] = {{8, 8}, {32, 16}, {64, 32}};

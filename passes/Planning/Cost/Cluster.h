@@ -33,6 +33,8 @@ struct Rates {
 
 struct Calibration {
   static constexpr double cachedMessage = 1 << 20, largeMessage = 8 << 20; // bytes, that are measured
+  /// FLOPs of the largest matmuls that are measured in batches on one thread, also by the team.
+  static constexpr double oneThread = 2 * 16 * 16 * 16;
   double message = 0; // between two processes, bytes/s, of messages of cachedMessage bytes
   Rates core;         // of one thread, while one on each other core does the same
   Rates all;          // of the threads of all cores together

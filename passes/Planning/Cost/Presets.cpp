@@ -208,9 +208,11 @@ Cluster::Device planning::shareOf(const Machine &machine, int64_t ranks) {
   device.kernels = shareOf(core.kernels, all.kernels);
   device.packings = shareOf(core.packings, all.packings);
   device.threads = std::max(1.0, threads);
-  for (const Rate &point : core.matmuls) { // squares, in which what fills the last vector of columns is computed, too
-    const double side = std::cbrt(point.size / 2), filled = std::max(1.0, vectorOfCpu / side);
-    device.batches.push_back({point.size * filled, point.rate * filled * threads});
+  for (auto [one, whole] : llvm::zip(core.matmuls, all.matmuls)) { // squares, in which what fills the last vector of columns is computed, too
+    const double side = std::cbrt(one.size / 2), filled = std::max(1.0, vectorOfCpu / side);
+    // Threads of one process, by which a core's rate is measured, disturb each other in OpenBLAS where ranks do not.
+    const double rate = one.size <= Calibration::oneThread ? std::max(one.rate, whole.rate) : one.rate;
+    device.batches.push_back({one.size * filled, rate * filled * threads});
   }
   for (Rate &point : device.kernels)
     point.size *= part; // ranks on a core share its caches

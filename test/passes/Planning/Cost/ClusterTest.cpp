@@ -241,6 +241,9 @@ TEST(Presets, RanksShareWhatWasMeasured) {
   EXPECT_NEAR(batchSeconds(32, 1e7), 32 * 1e7 / (16 * 1e11), 1e-12);
   EXPECT_NEAR(batchSeconds(8, 1e8), 8 * 1e8 / 4e11, 1e-12);
   const Prices small(unwrap(parseCluster("cpu:1", {64e9, 16, slowest}), error)->device);
+  slowest.all.matmuls[0].rate = 3e9; // what one thread reaches, and two in one process do not
+  EXPECT_NEAR(unwrap(parseCluster("cpu:16", {64e9, 16, slowest}), error)->device.batches[0].rate, 3e9 * 16 / std::cbrt(500), 1);
+  slowest.all.matmuls[0].rate = 1e9;
   for (int batch : {32, 1024, 16384})
     for (double each : {1e3, 500.0, 300.0}) {
       const double threads = std::min(16.0, std::ceil(batch * each / (1 << 18)));
