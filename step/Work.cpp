@@ -10,6 +10,15 @@ static bool has(const dist::ShardingRule::Dims &dims, int factor) {
   return llvm::any_of(dims, [&](const auto &factors) { return llvm::is_contained(factors, factor); });
 }
 
+/// Whether the innermost dimension of a reduction's operand is summed over.
+static bool sumsRows(const dist::ShardingRule &rule, llvm::ArrayRef<double> sizes) {
+  for (const auto &factors : llvm::reverse(rule.operands[0]))
+    for (int factor : llvm::reverse(factors))
+      if (sizes[factor] > 1)
+        return !has(rule.results[0], factor);
+  return false;
+}
+
 void Work::shapeBy(const dist::ShardingRule &rule, llvm::ArrayRef<double> sizes, double elements) {
   if (form == graph::Form::attention) { // queries [b, s, h, d], keys [b, t, h, d]
     auto size = [&](const auto &factors) { return factors.empty() ? 1 : sizes[factors[0]]; };
@@ -18,6 +27,8 @@ void Work::shapeBy(const dist::ShardingRule &rule, llvm::ArrayRef<double> sizes,
     if (rule.results.size() == 3) // the gradients of queries, keys and values
       scores = std::accumulate(sizes.begin(), sizes.end(), causal ? 0.5 : 1.0, std::multiplies<>()) / depth;
   }
+  if (form == graph::Form::reduction && sumsRows(rule, sizes))
+    rowSums = elements;
   if (form != graph::Form::product || rule.operands.size() < 2)
     return;
   batch = n = 1;

@@ -52,11 +52,37 @@ ProgramCall describe(exec::KernelOp kernel) {
   return call;
 }
 
+void shape(step::Work &work, Operation *payload) {
+  auto cost = dyn_cast<graph::CostInterface>(payload);
+  auto rule = dyn_cast<dist::ShardingRuleInterface>(payload);
+  if (!cost || !rule)
+    return;
+  work.form = cost.getForm();
+  work.causal = payload->hasAttr(step::Work::causalAttribute);
+  work.images = payload->hasAttr(step::Work::imagesAttribute);
+  dist::ShardingRule factors = rule.getShardingRule();
+  SmallVector<double> sizes;
+  for (const auto &factor : factors.factors)
+    sizes.push_back(factor.size);
+  work.shapeBy(factors, sizes, graph::tensorType(payload->getResult(0)).getNumElements());
+}
+
+double rowSumsOf(exec::KernelOp kernel) {
+  double sums = 0;
+  for (Operation &op : kernel.getBody().front()) {
+    step::Work work;
+    shape(work, &op);
+    sums += work.rowSums;
+  }
+  return sums;
+}
+
 /// Adds a kernel that is launched together with the one before it.
 void addTo(ProgramCall &call, exec::KernelOp kernel) {
   ProgramCall more = describe(kernel);
   call.work.flops += kernel.getFlops();
   call.work.bytes += kernel.getBytes();
+  call.work.rowSums += rowSumsOf(kernel);
   call.key = keyOfKernel(call.key + more.key);
 }
 
@@ -76,21 +102,6 @@ ProgramCall describe(exec::CallOp op, const dist::Mesh &mesh) {
   for (int64_t word : service->params)
     call.key += " " + std::to_string(word);
   return call;
-}
-
-void shape(step::Work &work, Operation *payload) {
-  auto cost = dyn_cast<graph::CostInterface>(payload);
-  auto rule = dyn_cast<dist::ShardingRuleInterface>(payload);
-  if (!cost || !rule)
-    return;
-  work.form = cost.getForm();
-  work.causal = payload->hasAttr(step::Work::causalAttribute);
-  work.images = payload->hasAttr(step::Work::imagesAttribute);
-  dist::ShardingRule factors = rule.getShardingRule();
-  SmallVector<double> sizes;
-  for (const auto &factor : factors.factors)
-    sizes.push_back(factor.size);
-  work.shapeBy(factors, sizes, graph::tensorType(payload->getResult(0)).getNumElements());
 }
 
 ProgramCall describe(exec::ItemInterface item, const dist::Mesh &mesh) {
@@ -139,6 +150,8 @@ std::vector<ProgramCall> codegen::callsOf(func::FuncOp task) {
     auto cost = cast<graph::CostInterface>(*item);
     call.work.flops = cost.getFlops();
     call.work.bytes = cost.getBytes();
+    if (auto kernel = dyn_cast<exec::KernelOp>(*item))
+      call.work.rowSums = rowSumsOf(kernel);
     if (auto library = dyn_cast<exec::CallOp>(*item)) {
       shape(call.work, library.getPayload());
       call.precision = graph::precisionOf(library.getPayload());

@@ -54,6 +54,11 @@ constexpr double shareOfKernels = 0.5;
 /// The same of a processor's, by the peak of matmuls: kernels have no fused multiply-add either, use half of the widest vectors,
 /// and load what they compute with (docs/numbers.md, "Kernels of CPU programs").
 constexpr double shareOfCpuKernels = 0.2;
+/// Seconds in which a core ends the sum of a row: the parts of a vector are added, and what follows waits for them. (8 to 17 ns for each
+/// sum of softmax and layer norms over rows of 10 and 16 elements; EPYC with AVX-512.)
+constexpr double endOfRow = 12e-9;
+/// Bytes of a kernel that are worth a thread: 8,192 elements that are read and written.
+constexpr double bytesOfThread = 2 * 8192 * 4;
 /// Of a batch of matmuls, that are worth a thread (parallelWork in runtime/devices/cpu/Gemm.cpp).
 constexpr double flopsOfThread = 2 << 17;
 } // namespace
@@ -195,6 +200,12 @@ static double packing(const step::Work &work, const Cluster::Device &device, Pri
   return bytes > 0 ? bytes / rateOf(bytes, device.packings, device.packings.back().rate) : 0;
 }
 
+/// Seconds in which a processor ends the sums of rows.
+static double rowEnds(const step::Work &work, const Cluster::Device &device) {
+  const double threads = std::clamp(work.bytes / bytesOfThread, 1.0, device.threads);
+  return device.kind == "cpu" ? endOfRow * work.rowSums / threads : 0;
+}
+
 /// Seconds of the kernels that a GPU's library runs beside those of a call, `rate` being that of the memory.
 static double besideCall(const step::Work &work, const Cluster::Device &device, Prices::Precision precision, int launches,
                          double rate) {
@@ -216,5 +227,5 @@ double Prices::seconds(const step::Work &work, Precision precision, int launches
   double arithmetic = work.flops > 0 ? work.flops / (peak * efficiency(work, precision)) : 0;
   double rate = bandwidth * device.memoryEfficiency;
   arithmetic += packing(work, device, precision);
-  return std::max({arithmetic, work.bytes / rate, launches * device.launch}) + besideCall(work, device, precision, launches, rate);
+  return std::max({arithmetic, work.bytes / rate, launches * device.launch}) + rowEnds(work, device) + besideCall(work, device, precision, launches, rate);
 }

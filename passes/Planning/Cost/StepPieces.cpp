@@ -57,6 +57,8 @@ llvm::SmallVector<int, 4> StepPieces::neededOps(const FusedProblem::Item &item) 
 /// What an operation of the item computes.
 void StepPieces::addWork(Piece &piece, const FusedProblem::Item &item, int op) const {
   const step::Work work = localWork(problem, problem.ops[op], mesh, plan.ops[op]);
+  if (!item.call)
+    piece.work.rowSums += work.rowSums;
   if (item.call)
     piece.work = work;
   else if (problem.ops[op].rule.linear != Linear::movement) // as exec.kernel counts

@@ -138,7 +138,7 @@ private:
         if (group.ops.size() == 1)
           work = own;
         else
-          work.flops += own.flops;
+          work.flops += own.flops, work.rowSums += own.rowSums;
         for (auto [i, t] : llvm::enumerate(entry.operands)) {
           if (problem.tensors[t].splat)
             continue;
