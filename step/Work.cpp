@@ -31,6 +31,8 @@ void Work::shapeBy(const dist::ShardingRule &rule, llvm::ArrayRef<double> sizes,
     rowSums = elements;
   if (form != graph::Form::product || rule.operands.size() < 2)
     return;
+  const auto &outermost = rule.operands[0][0]; // of a convolution: its images
+  filters = images && !outermost.empty() && !has(rule.results[0], outermost[0]);
   batch = n = 1;
   for (auto [f, size] : llvm::enumerate(sizes)) {
     bool left = has(rule.operands[0], f), right = has(rule.operands[1], f);

@@ -14,6 +14,7 @@ struct Work {
   double rowSums = 0;                    // sums, maxima and the like over the innermost dimension: their results
   bool causal = false;                   // of attention: a query sees the keys up to its own index
   bool images = false;                   // of windows of images: of a product, a convolution
+  bool filters = false;                  // of a convolution: the gradient of its filters, which sums over images
   /// The attributes of an operation that say so.
   static constexpr llvm::StringLiteral causalAttribute = "causal", imagesAttribute = "pads_low";
 

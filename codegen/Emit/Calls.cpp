@@ -69,11 +69,12 @@ void shape(step::Work &work, Operation *payload) {
 
 double rowSumsOf(exec::KernelOp kernel) {
   double sums = 0;
-  for (Operation &op : kernel.getBody().front()) {
-    step::Work work;
-    shape(work, &op);
-    sums += work.rowSums;
-  }
+  for (auto op : kernel.getBody().getOps<graph::CostInterface>())
+    if (op.getForm() == graph::Form::reduction) {
+      step::Work work;
+      shape(work, op);
+      sums += work.rowSums;
+    }
   return sums;
 }
 

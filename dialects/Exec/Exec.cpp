@@ -94,6 +94,8 @@ int64_t KernelOp::getBytes() {
     SmallVector<intptr_t> key{(intptr_t)op->getName().getAsOpaquePointer()};
     for (Value operand : op->getOperands())
       key.push_back(numberOf(operand));
+    for (Type type : op->getResultTypes())
+      key.push_back((intptr_t)type.getAsOpaquePointer());
     for (NamedAttribute attribute : op->getAttrDictionary())
       if (attribute.getName() != graph::names::node && attribute.getName() != names::stage)
         key.append({(intptr_t)attribute.getName().getAsOpaquePointer(), (intptr_t)attribute.getValue().getAsOpaquePointer()});
@@ -119,7 +121,8 @@ int64_t KernelOp::getBytes() {
   }
   const auto read = graph::elementsRead(ops, stored);
   for (BlockArgument input : block.getArguments())
-    bytes += (int64_t)read.lookup(numberOf(input)) * graph::bytesOf(input.getType()) / std::max<int64_t>(1, elementsOf(input));
+    if (const double elements = elementsOf(input); elements > 0)
+      bytes += (int64_t)read.lookup(numberOf(input)) * (graph::bytesOf(input.getType()) / (int64_t)elements);
   return bytes;
 }
 

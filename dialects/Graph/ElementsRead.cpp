@@ -15,6 +15,9 @@ llvm::DenseMap<int, double> graph::elementsRead(llvm::ArrayRef<Reader> ops, llvm
     const bool byElement = op.form == Form::elementwise || op.form == Form::view;
     for (auto [i, operand] : llvm::enumerate(op.operands)) {
       auto [value, elements] = operand;
+      auto isThis = [value = value](const auto &other) { return other.first == value; };
+      if (llvm::any_of(llvm::ArrayRef(op.operands).take_front(i), isThis))
+        continue; // at the same indices
       const bool alike = byElement && (elements == op.elements || (op.readsPart && i == 0));
       double &sum = needed[value];
       sum = std::min(elements, sum + (alike ? wanted : elements));

@@ -39,7 +39,8 @@ def CostInterface : OpInterface<"CostInterface"> {
       "bool", "readsPart", (ins), "", [{ return false; }]>,
     InterfaceMethod<"What a GPU's library may use beside operands and results while it computes the operation.",
       "::divisi::graph::Workspace", "getLibraryWorkspace", (ins), "", [{ return {}; }]>,
-    InterfaceMethod<"Bytes of all operands and results, each once.",
+    InterfaceMethod<"Bytes that it reads and writes: of all operands and results, each once; of a kernel, of what only slices and gathers read, "
+                    "as many as they take.",
       "int64_t", "getBytes", (ins), "", [{ return ::divisi::graph::bytesOfTypes($_op); }]>
   ];
 }

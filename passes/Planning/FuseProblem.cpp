@@ -131,7 +131,7 @@ private:
         fuseActivation(item, maker);
       for (const FusedProblem::Read &read : item.reads)
         if (llvm::is_contained(item.apart, read.memory))
-          result.readsOf[read.op].erase(llvm::find_if(result.readsOf[read.op], [&](auto use) { return use.first == read.operand; }));
+          result.readsOf[read.op].erase(llvm::find(result.readsOf[read.op], std::pair(read.operand, read.share)));
     }
   }
 

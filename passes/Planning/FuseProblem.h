@@ -3,8 +3,8 @@
 
 namespace divisi::planning {
 
-/// How many elements of each tensor the operations `ops` of a kernel read or compute; `writes`: the tensors that it writes. `elements`
-/// of an operand, by operation and position, and of a tensor that an operation makes.
+/// How many elements of each tensor the operations `ops` of a kernel read or compute (dialects/Graph/ElementsRead.h); `writes`: the tensors
+/// that it writes. `ofOperand`: the elements of an operand, by operation and position; `ofResult`: those of a tensor that an operation makes.
 llvm::DenseMap<int, double> elementsRead(const Problem &problem, llvm::ArrayRef<int> ops, llvm::ArrayRef<int> writes,
                                          llvm::function_ref<double(int, int)> ofOperand, llvm::function_ref<double(int)> ofResult);
 

@@ -8,7 +8,7 @@ using namespace divisi::runtime;
 /// How often each way is tried before it is judged.
 static constexpr int tries = 4;
 /// A task keeps its way for a block of runs: in the first ones, data moves between the caches of its threads.
-static constexpr int64_t runsOfBlock = 8, moving = 2;
+static constexpr int64_t moving = 2;
 /// Blocks in which the calls of a task try their ways, then those in which the task tries each of its own.
 static constexpr int64_t settling = 3, taskTries = 2;
 
@@ -20,16 +20,23 @@ static constexpr int64_t lookAgain = 64, lookAgainAsleep = 512;
 /// Of a task, one block in 24, and of the first ones, when the program may not have had all cores, one in 6.
 static constexpr int64_t lookAgainAtTask = 24, lookAgainAtFirst = 6, firstLooks = 48;
 
+/// Runs of which the least counts at first.
+static constexpr int first = 4;
+
 void RecentMean::add(double nanoseconds) {
-  /// The weight of a run, and the most of the mean that it counts as: the system may have interrupted it. At first the least counts.
+  /// The weight of a run, and the most of the mean that it counts as: the system may have interrupted it.
   constexpr double weight = 0.125, mostOfMean = 1.25;
-  constexpr int first = 4;
   if (++runs == 0)
     return;
   if (runs <= first)
     mean = runs == 1 ? nanoseconds : std::min(mean, nanoseconds);
   else
     mean += weight * (std::min(nanoseconds, mostOfMean * mean) - mean);
+}
+
+void RecentMean::restart(double nanoseconds) {
+  mean = nanoseconds;
+  runs = first;
 }
 
 Teamwork::Way Teamwork::choose(Way team) const {
@@ -48,8 +55,8 @@ void Teamwork::note(Way way, double nanoseconds) {
 }
 
 SmallCalls TaskTeamwork::choose() {
-  if (runs % runsOfBlock == 0)
-    way = ofBlock(runs / runsOfBlock);
+  if (runs % std::ssize(times) == 0)
+    way = ofBlock(runs / std::ssize(times));
   return way;
 }
 
@@ -64,18 +71,25 @@ SmallCalls TaskTeamwork::ofBlock(int64_t block) {
   for (SmallCalls other : ways)
     if (meanOf(other) < taskClearly * meanOf(best))
       best = other;
+  looking = false;
   const int64_t every = block < firstLooks ? lookAgainAtFirst : lookAgainAtTask;
   if (block % every != 0)
     return best;
   const int64_t next = 1 + block / every % 2; // one of the two others
-  const int64_t other = (static_cast<int64_t>(best) + next) % std::ssize(ways);
-  means[other] = {}; // what it took before may be the machine's fault
-  return ways[other];
+  looking = true;
+  return ways[(static_cast<int64_t>(best) + next) % std::ssize(ways)];
 }
 
 void TaskTeamwork::note(double nanoseconds) {
-  const int64_t block = runs / runsOfBlock, number = runs % runsOfBlock;
+  const int64_t block = runs / std::ssize(times), number = runs % std::ssize(times);
   ++runs;
-  if (block >= settling && number >= moving)
-    means[static_cast<size_t>(way)].add(nanoseconds);
+  times[static_cast<size_t>(number)] = nanoseconds;
+  RecentMean &mean = means[static_cast<size_t>(way)];
+  if (looking && number == std::ssize(times) - 1) { // what it took before may be the machine's fault
+    const auto middle = times.begin() + (moving + std::ssize(times)) / 2;
+    std::nth_element(times.begin() + moving, middle, times.end());
+    mean.restart(*middle);
+  } else if (!looking && block >= settling && number >= moving) {
+    mean.add(nanoseconds);
+  }
 }

@@ -12,6 +12,8 @@ class RecentMean {
 public:
   /// Notes the nanoseconds of a run. The first one does not count: its data may be far away.
   void add(double nanoseconds);
+  /// Forgets all runs but those that took this long.
+  void restart(double nanoseconds);
   /// Runs that count.
   int count() const { return runs; }
   double nanoseconds() const { return mean; }
@@ -54,6 +56,8 @@ private:
 
   std::array<RecentMean, 3> means; // by SmallCalls
   SmallCalls way = SmallCalls::byChoice;
+  bool looking = false; // whether the block tries another way than the best again
+  std::array<double, 8> times; // of a block
   int64_t runs = 0;
 };
 

@@ -36,7 +36,7 @@ def read(block):
     for line in reversed(block[1:-1]):
         result, kind, operands = re.match(r" *(%\w+).*? = graph\.(\w+) ?([^{:]*)", line).groups()
         size, wanted = elements_of(types[result]), needed.get(result, 0)
-        for i, operand in enumerate(re.findall(r"%\w+", operands)):
+        for i, operand in enumerate(dict.fromkeys(re.findall(r"%\w+", operands))):
             own = elements_of(types[operand])
             alike = not kind.startswith(MANY) and (own == size or (i == 0 and kind in PARTS))
             needed[operand] = min(own, needed.get(operand, 0) + (min(wanted, size) if alike else own))

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <tuple>
 
 using namespace divisi;
 using namespace divisi::tools;
@@ -28,7 +29,7 @@ constexpr int sides[] = {8, 16, 32, 64, 96, 128, 256, 512};
 /// Of small ones a batch is measured that stays on one thread, with each of the ways to store the operands: the call of a single one
 /// takes as long, and the ways differ by a factor of three.
 constexpr int64_t small = 16, batchOfSmall = 16, waysToStore = 4;
-static_assert(2 * small * small * small == planning::Calibration::oneThread);
+static_assert(2 * small * small * small == planning::Calibration::mostOnOneThread);
 constexpr int64_t largest = sides[std::size(sides) - 1];
 /// Channels and the side of 8 images, of convolutions of 3 x 3 points; the last one stands for all larger ones.
 constexpr int64_t images[][2] = {{8, 8}, {32, 16}, {64, 32}};
@@ -163,7 +164,11 @@ void MeasuredTeam::deriveFilters(const DivisiConv &conv) {
 }
 
 void MeasuredTeam::move(size_t size) {
-  runtime::forEachPiece((int64_t)(size / 2 / sizeof(float)), grain, context.threads, [&](int64_t begin, int64_t end) {
+  const int64_t extent = (int64_t)(size / 2 / sizeof(float));
+  const bool turned = moves++ / 2 % 2; // half of the calls find what another thread has written, as behind a library's call
+  runtime::forEachPiece(extent, grain, context.threads, [&](int64_t begin, int64_t end) {
+    if (turned)
+      std::tie(begin, end) = std::pair(extent - end, extent - begin);
     for (int64_t i = begin; i < end; ++i)
       to[(size_t)i] = from[(size_t)i] * 0.5f + 1;
   });

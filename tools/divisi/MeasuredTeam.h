@@ -44,6 +44,7 @@ private:
   std::barrier<> &start;
   size_t teams;
   DivisiContext context;
+  int64_t moves = 0;
   size_t reads, writes; // elements of `from` and `to`
   std::unique_ptr<float[]> from, to;
   std::vector<std::vector<double>> times; // seconds, by measurement and round

@@ -34,7 +34,7 @@ struct Rates {
 struct Calibration {
   static constexpr double cachedMessage = 1 << 20, largeMessage = 8 << 20; // bytes, that are measured
   /// FLOPs of the largest matmuls that are measured in batches on one thread, also by the team.
-  static constexpr double oneThread = 2 * 16 * 16 * 16;
+  static constexpr double mostOnOneThread = 2 * 16 * 16 * 16;
   double message = 0; // between two processes, bytes/s, of messages of cachedMessage bytes
   Rates core;         // of one thread, while one on each other core does the same
   Rates all;          // of the threads of all cores together
@@ -80,12 +80,12 @@ struct Cluster {
     double copied = 0;                         // share of a convolution's bytes in TF32 that it copies in another order
     bool programs = true;                      // whether Divisi writes programs for it; otherwise it only plans
     /// Rates of small work in place of `flops` and `bandwidth`, as in Rates. Between two points the logarithm of the rate
-    /// is interpolated over that of the size. No convolutions: they are as fast as matmuls.
+    /// is interpolated over that of the size. No convolutions: they are as fast as matmuls; no filters: as convolutions.
     std::vector<Rate> matmuls, convolutions, filters, kernels, packings;
     /// Of batches of at least `threads` matmuls, of which each thread computes one at a time: by the FLOPs of one matmul, with
     /// those in vain of columns that fill no vector (vectorOfCpu).
     std::vector<Rate> batches;
-    double threads = 1;
+    double threads = 0; // of a processor; 0: not known
 
     bool operator==(const Device &) const = default;
   };

@@ -62,8 +62,7 @@ step::Work planning::localWork(const Problem &problem, const Problem::Op &op, co
   }
   double elements = 1;
   if (!op.results.empty()) {
-    const Problem::Tensor &result = problem.tensors[op.results[0]];
-    elements = (double)result.bytes() / result.elementBytes;
+    elements = (double)problem.tensors[op.results[0]].elements();
     for (const auto &list : op.rule.results[0])
       for (int factor : list)
         elements /= mesh.parts(factors[factor]);

@@ -210,8 +210,9 @@ Cluster::Device planning::shareOf(const Machine &machine, int64_t ranks) {
   device.threads = std::max(1.0, threads);
   for (auto [one, whole] : llvm::zip(core.matmuls, all.matmuls)) { // squares, in which what fills the last vector of columns is computed, too
     const double side = std::cbrt(one.size / 2), filled = std::max(1.0, vectorOfCpu / side);
-    // Threads of one process, by which a core's rate is measured, disturb each other in OpenBLAS where ranks do not.
-    const double rate = one.size <= Calibration::oneThread ? std::max(one.rate, whole.rate) : one.rate;
+    // Threads of one process, by which a core's rate is measured, disturb each other in OpenBLAS where ranks do not, or a batch that is
+    // worth one thread.
+    const double rate = one.size <= Calibration::mostOnOneThread ? std::max(one.rate, whole.rate) : one.rate;
     device.batches.push_back({one.size * filled, rate * filled * threads});
   }
   for (Rate &point : device.kernels)

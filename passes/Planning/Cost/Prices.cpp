@@ -120,9 +120,6 @@ double planning::mostTimesFaster(const Cluster::Device &one, const Cluster::Devi
 /// The share of a processor's vectors that the columns of a product fill.
 static double columnsUsed(const step::Work &work) { return work.n / (vectorOfCpu * std::ceil(work.n / vectorOfCpu)); }
 
-/// Whether a convolution sums over images and their points.
-static bool isOfFilters(const step::Work &work) { return work.images && work.k > std::max(work.m, work.n); }
-
 /// FLOP/s of a matmul or convolution, on processors whose small ones are slower. The points are those of fp32; other
 /// precisions are faster than it in the proportion of large matmuls.
 static double rateOfProduct(const step::Work &work, const Cluster::Device &device, Prices::Precision precision) {
@@ -130,7 +127,7 @@ static double rateOfProduct(const step::Work &work, const Cluster::Device &devic
   const double each = work.flops / work.batch; // of a batch
   double rate;
   if (work.images) {
-    const auto &points = isOfFilters(work) && !device.filters.empty() ? device.filters : device.convolutions;
+    const auto &points = work.filters && !device.filters.empty() ? device.filters : device.convolutions;
     rate = points.empty() ? rateOf(work.flops, device.matmuls, large) : rateOf(work.flops, points, points.back().rate);
   } else if (work.batch >= std::max(2.0, device.threads) && !device.batches.empty()) { // a matmul on each thread
     const double filled = each / columnsUsed(work), least = device.batches.front().size; // below it, all take the same time
@@ -184,10 +181,9 @@ double Prices::efficiency(const step::Work &work, Precision precision) const {
   if (device.processors <= 0)
     return share;
   if (work.form == Form::product) {
-    const bool filters = isOfFilters(work);
     if (work.images && work.batch > 1 && work.n == 1)
-      return (filters ? 2 : 1) * shareOfDepthwise * device.flops[Cluster::Device::fp32] / device.flops[precision];
-    return share * shareOfShape(work, precision) * (filters && precision == Cluster::Device::tf32 ? shareOfFilters : 1);
+      return (work.filters ? 2 : 1) * shareOfDepthwise * device.flops[Cluster::Device::fp32] / device.flops[precision];
+    return share * shareOfShape(work, precision) * (work.filters && precision == Cluster::Device::tf32 ? shareOfFilters : 1);
   }
   if (work.form == Form::attention && precision != Cluster::Device::fp32)
     return shareOfAttention(work, device.attention);
@@ -200,10 +196,9 @@ static double packing(const step::Work &work, const Cluster::Device &device, Pri
   return bytes > 0 ? bytes / rateOf(bytes, device.packings, device.packings.back().rate) : 0;
 }
 
-/// Seconds in which a processor ends the sums of rows.
+/// Seconds in which a processor ends the sums of rows, if its threads are known.
 static double rowEnds(const step::Work &work, const Cluster::Device &device) {
-  const double threads = std::clamp(work.bytes / bytesOfThread, 1.0, device.threads);
-  return device.kind == "cpu" ? endOfRow * work.rowSums / threads : 0;
+  return device.threads > 0 ? endOfRow * work.rowSums / std::clamp(work.bytes / bytesOfThread, 1.0, device.threads) : 0;
 }
 
 /// Seconds of the kernels that a GPU's library runs beside those of a call, `rate` being that of the memory.
@@ -214,7 +209,7 @@ static double besideCall(const step::Work &work, const Cluster::Device &device, 
   double seconds = bytesOfScore * work.scores / rate;
   if (!work.images || work.form != Form::product || precision == Cluster::Device::fp32)
     return seconds;
-  seconds += launches * (isOfFilters(work) ? kernelsOfFilters : kernelsOfConvolution) * device.launch;
+  seconds += launches * (work.filters ? kernelsOfFilters : kernelsOfConvolution) * device.launch;
   if (precision == Cluster::Device::tf32)
     seconds += 2 * device.copied * work.bytes / rate; // written and read
   return seconds;
@@ -227,5 +222,6 @@ double Prices::seconds(const step::Work &work, Precision precision, int launches
   double arithmetic = work.flops > 0 ? work.flops / (peak * efficiency(work, precision)) : 0;
   double rate = bandwidth * device.memoryEfficiency;
   arithmetic += packing(work, device, precision);
-  return std::max({arithmetic, work.bytes / rate, launches * device.launch}) + rowEnds(work, device) + besideCall(work, device, precision, launches, rate);
+  return std::max({arithmetic, work.bytes / rate, launches * device.launch}) + rowEnds(work, device) +
+         besideCall(work, device, precision, launches, rate);
 }

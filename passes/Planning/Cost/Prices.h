@@ -21,7 +21,8 @@ double packedBytes(const step::Work &work, Cluster::Device::Precision precision)
 double fastestMatmuls(const Cluster::Device &device);
 
 /// How many times faster `count` of the devices `many` are than a device `one`, at most, if each has its part of the work:
-/// it may fit a cache, and threads of several processes do not wait for each other. Packing, and batches of matmuls, are left out.
+/// it may fit a cache, and threads of several processes do not wait for each other. Packing, batches of matmuls, and ends of rows are
+/// left out.
 double mostTimesFaster(const Cluster::Device &one, const Cluster::Device &many, int64_t count);
 
 /// The price list of a device: what kernels and calls take on it, in seconds. Every constant has its source in
@@ -33,7 +34,7 @@ public:
   explicit Prices(const Cluster::Device &device) : device(device) {}
 
   /// The longer of arithmetic and traffic, each at the rate that this work reaches (roofline, Williams et al. 2009), and
-  /// no less than its launches. The precision is that of the operands of products and attention.
+  /// no less than its launches; and the ends of its rows. The precision is that of the operands of products and attention.
   double seconds(const step::Work &work, Precision precision, int launches = 1) const;
 
 private:

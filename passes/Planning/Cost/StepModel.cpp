@@ -149,6 +149,7 @@ private:
       for (size_t other = p + 1; problem.local && piece.batched && other < pieces.size() && pieces[other].batched && pieces[other].launches == 0; ++other) {
         timed.flops += pieces[other].work.flops;
         timed.bytes += pieces[other].work.bytes;
+        timed.rowSums += pieces[other].work.rowSums;
       }
       if (piece.apart)
         timed.flops = 0, timed.bytes -= *piece.apart;

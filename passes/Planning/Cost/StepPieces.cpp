@@ -123,7 +123,7 @@ void StepPieces::addPiece(const FusedProblem::Item &item) {
 
 /// Whether each element of the piece's results is computed alone.
 bool StepPieces::isElementwise(const Piece &piece) const {
-  auto elements = [&](int t) { return problem.tensors[t].bytes() / problem.tensors[t].elementBytes; };
+  auto elements = [&](int t) { return problem.tensors[t].elements(); };
   int64_t most = 1;
   for (int op : piece.ops)
     for (int t : problem.ops[op].results)

@@ -26,7 +26,7 @@ public:
       text.insert(text.end(), {-5, ruleNumber(op), (int)(entry.flops >> 31), (int)(entry.flops & 0x7fffffff)});
       text.insert(text.end(), group.factorOf[m].begin(), group.factorOf[m].end());
       text.insert(text.end(), {-6, (int)entry.repeats,
-                               fused.launches[op] << 3 | graph::isCall(entry.form) << 2 | entry.precision});
+                               fused.launches[op] << 6 | (int)entry.form << 2 | entry.precision});
       for (auto [operand, share] : fused.readsOf[op])
         text.insert(text.end(), {operand, (int)(share * (1 << 30))});
       for (const auto *list : {&entry.operands, &entry.results})

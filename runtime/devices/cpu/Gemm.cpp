@@ -23,8 +23,8 @@ constexpr int64_t smallWork = 100 * 100 * 100;
 constexpr int64_t leastPart = 128;
 /// Rows of a tile of OpenBLAS' kernels for x86: in parts of whole tiles a sum has the same bits.
 constexpr int64_t rowTile = 24;
-/// Columns: whole vectors; and those of a part, at least.
-constexpr int64_t columnTile = 16, leastColumns = 2 * columnTile;
+/// Columns: whole vectors; and those of a part, at least. The work of such a part, at least.
+constexpr int64_t columnTile = 16, leastColumns = 4 * columnTile, leastPartWork = 1 << 18;
 /// From this number on a team that sleeps pays, too.
 constexpr int64_t surelyLarge = 1 << 23;
 constexpr int matmulService = 100, batchSites = 102, partSites = 103; // beside the kinds of convolutions, and kernels
@@ -126,8 +126,8 @@ bool Product::runInParts(DivisiContext *context, const void *site, int64_t index
     });
     return true;
   }
-  const int64_t parts = std::min<int64_t>({threads, g.n / leastColumns, g.m * g.n * g.k / teamWork});
-  if (parts < 2)
+  const int64_t parts = std::min<int64_t>(threads, g.m * g.n * g.k / leastPartWork);
+  if (parts < 2 || g.n < parts * leastColumns)
     return false;
   runParts(parts, 1, [&](int64_t begin, int64_t end) { // the same parts on one thread: their sums may depend on where they end
     for (int64_t i = begin; i < end; ++i) {

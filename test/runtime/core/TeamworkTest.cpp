@@ -98,6 +98,17 @@ TEST(TaskTeamwork, ABusyMachineAtTheBeginningIsSoonForgotten) {
   EXPECT_LT(slow, 60);
 }
 
+TEST(TaskTeamwork, AWayThatIsSometimesFasterIsNotChosen) {
+  TaskTeamwork teamwork;
+  int sometimes = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const SmallCalls way = teamwork.choose();
+    sometimes += way == SmallCalls::inTeam;
+    teamwork.note(way == SmallCalls::alone ? 400 : way == SmallCalls::byChoice ? 450 : i % 3 == 0 && i > 72 ? 270 : 700);
+  }
+  EXPECT_LT(sometimes, 150);
+}
+
 TEST(TaskTeamwork, AfterSomeThousandRunsTheMachineIsLookedAtAgain) {
   TaskTeamwork teamwork;
   EXPECT_EQ(afterTask(teamwork, 94, {1000, 9000, 9000}), SmallCalls::alone); // another program uses a core

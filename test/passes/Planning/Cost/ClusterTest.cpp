@@ -223,9 +223,18 @@ TEST(Presets, RanksShareWhatWasMeasured) {
   EXPECT_NEAR(one.seconds(images, fp32), 1e7 / 3e11, 1e-12);
   images.n = 24; // channels: two blocks of 16
   EXPECT_NEAR(one.seconds(images, fp32), 1e7 / 3e11 * 32 / 24, 1e-12);
-  images.m = 9 * 64, images.n = 64, images.k = 8 * 256; // the gradient of a filter sums over images
+  images.n = 64, images.filters = true;
   EXPECT_NEAR(one.seconds(images, fp32), 1e7 / 1e11, 1e-12);
   EXPECT_NEAR(seconds(0, 1 << 19), (1 << 19) / 0.5e11, 1e-12);
+  // The ends of rows are divided among the threads for which the kernel is large enough: 64 KiB each.
+  auto rowSeconds = [&](double bytes, double sums) {
+    divisi::step::Work work{divisi::graph::Form::elementwise, 0, bytes};
+    work.rowSums = sums;
+    return one.seconds(work, fp32);
+  };
+  EXPECT_NEAR(rowSeconds(1 << 15, 1000) - rowSeconds(1 << 15, 0), 12e-6, 1e-12);
+  EXPECT_NEAR(rowSeconds(1 << 18, 1000) - rowSeconds(1 << 18, 0), 12e-6 / 4, 1e-12);
+  EXPECT_NEAR(rowSeconds(1 << 24, 1000) - rowSeconds(1 << 24, 0), 12e-6 / 16, 1e-12);
   EXPECT_NEAR(seconds(0, 1 << 21), (1 << 21) / 2e10, 1e-12);
   // Of a batch each of the 16 cores computes a matmul at a time, which decides the rate, with a core for each 2^18 FLOPs; of fewer
   // matmuls than cores all of them compute each. The columns of squares of 1e3 / 2 = 7.94^3 fill half of a vector, as 8 of other
@@ -243,7 +252,6 @@ TEST(Presets, RanksShareWhatWasMeasured) {
   const Prices small(unwrap(parseCluster("cpu:1", {64e9, 16, slowest}), error)->device);
   slowest.all.matmuls[0].rate = 3e9; // what one thread reaches, and two in one process do not
   EXPECT_NEAR(unwrap(parseCluster("cpu:16", {64e9, 16, slowest}), error)->device.batches[0].rate, 3e9 * 16 / std::cbrt(500), 1);
-  slowest.all.matmuls[0].rate = 1e9;
   for (int batch : {32, 1024, 16384})
     for (double each : {1e3, 500.0, 300.0}) {
       const double threads = std::min(16.0, std::ceil(batch * each / (1 << 18)));

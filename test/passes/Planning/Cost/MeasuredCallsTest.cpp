@@ -36,7 +36,7 @@ step::Work workOf(const Convolution &c, double width) {
   double out = c.size / c.stride, points = c.batch * out * out, in = c.batch * c.size * c.size;
   double filter = c.inChannels / c.groups * c.outChannels * c.window * c.window;
   step::Work work{graph::Form::product, 2 * points * filter, width * (in * c.inChannels + points * c.outChannels + filter)};
-  work.images = true;
+  work.images = true, work.filters = c.of == Of::filtersGradient;
   work.batch = c.groups;
   switch (c.of) {
   case Of::images:
