@@ -48,7 +48,7 @@ int64_t step::chooseRows(const RowSet &rows, int64_t points, bool flat) {
   if (flat || rows.back() != points)
     return rows.back();
   for (int64_t count : llvm::reverse(rows))
-    if (points / count >= shortRow)
+    if (count > 0 && points / count >= shortRow)
       return count;
   return points;
 }

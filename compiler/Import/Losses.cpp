@@ -28,6 +28,12 @@ struct Classes {
   Value scores, labels;
   int64_t count;
 };
+
+/// The number of samples that are not padding, a run-time scalar, and of all samples. A sample may have several consecutive rows.
+struct ValidSamples {
+  Value count;
+  int64_t batch;
+};
 } // namespace
 
 std::vector<std::string> divisi::compiler::lossNames() {
@@ -45,20 +51,25 @@ static const NamedLoss &kindOf(Loss loss) {
   return *llvm::find_if(kinds, [&](const NamedLoss &kind) { return kind.loss == loss; });
 }
 
-/// The sum of `each` over the first `rows` rows, divided by `rows` times `inner`. `rows` is a run-time scalar, because
-/// the last batch of an evaluation is padded.
-static Value sumOfRows(CheckedBuilder &b, Value each, Value rows, double inner = 1) {
+/// The sum of `each` over the rows of the valid samples, divided by the number of these rows times `inner`. The last batch of an
+/// evaluation is padded.
+static Value sumOfRows(CheckedBuilder &b, Value each, const ValidSamples &valid, double inner = 1) {
   auto shape = shapeOf(each);
-  Value count = b.broadcast(rows, shape, {});
-  Value counts = b.compare(Predicate::lt, b.iota(shape, 0), count);
+  Type element = b.elementOf(each);
+  if (valid.batch == 0 || shape[0] % valid.batch != 0) // its rows are not those of samples
+    return b.div(b.sumAll(each), b.splatOf({}, element, std::max(1.0, (double)shape[0] * inner)));
+  Value rows = valid.count;
+  if (const int64_t ofSample = shape[0] / valid.batch; ofSample != 1)
+    rows = b.mul(rows, b.splatLike(rows, (double)ofSample));
+  Value counts = b.compare(Predicate::lt, b.iota(shape, 0), b.broadcast(rows, shape, {}));
   Value sum = b.sumAll(b.keepWhere(counts, each));
-  return b.div(sum, b.scale(b.cast(rows, b.elementOf(each)), inner));
+  return b.div(sum, b.scale(b.cast(rows, element), inner));
 }
 
-/// The mean of `each` over all elements of the first `rows` rows.
-static Value meanOfRows(CheckedBuilder &b, Value each, Value rows) {
+/// The mean of `each` over all elements of these rows.
+static Value meanOfRows(CheckedBuilder &b, Value each, const ValidSamples &valid) {
   auto shape = shapeOf(each);
-  return sumOfRows(b, each, rows, shape[0] ? (double)tensorType(each).getNumElements() / shape[0] : 1);
+  return sumOfRows(b, each, valid, shape[0] ? (double)tensorType(each).getNumElements() / shape[0] : 1);
 }
 
 /// Moves the classes to axis 1; if they are last, all other dimensions become one, which moves nothing.
@@ -151,9 +162,9 @@ static Value logisticLoss(CheckedBuilder &b, Value x, Value label) {
 }
 
 /// The loss of numbers, as PyTorch defines it; of kl with the reduction "batchmean".
-static Value lossOfNumbers(CheckedBuilder &b, Loss loss, Value output, Value label, Value rows) {
+static Value lossOfNumbers(CheckedBuilder &b, Loss loss, Value output, Value label, const ValidSamples &valid) {
   if (loss == Loss::bce)
-    return meanOfRows(b, logisticLoss(b, output, label), rows);
+    return meanOfRows(b, logisticLoss(b, output, label), valid);
   if (loss == Loss::focal) { // torchvision.ops.sigmoid_focal_loss: alpha 0.25, gamma 2
     Value one = b.splatLike(label, 1), p = b.op<SigmoidOp>(output);
     Value ofWrong = b.mul(b.sub(one, p), label);
@@ -162,26 +173,26 @@ static Value lossOfNumbers(CheckedBuilder &b, Loss loss, Value output, Value lab
     Value each = b.mul(logisticLoss(b, output, label), square);
     Value alpha = b.splatLike(label, 0.75);
     Value weight = b.add(b.scale(label, 0.25 - 0.75), alpha);
-    return meanOfRows(b, b.mul(weight, each), rows);
+    return meanOfRows(b, b.mul(weight, each), valid);
   }
   if (loss == Loss::kl) { // label ln label is 0 where the label is 0
     Value one = b.splatLike(label, 1);
     Value known = b.select(b.compareConst(Predicate::eq, label, 0), one, label);
-    return sumOfRows(b, b.mul(label, b.sub(b.op<LogOp>(known), output)), rows);
+    return sumOfRows(b, b.mul(label, b.sub(b.op<LogOp>(known), output)), valid);
   }
   Value difference = b.sub(output, label);
   if (loss == Loss::mse)
-    return meanOfRows(b, b.mul(difference, difference), rows);
+    return meanOfRows(b, b.mul(difference, difference), valid);
   Value size = b.op<AbsOp>(difference);
   if (loss == Loss::l1)
-    return meanOfRows(b, size, rows);
+    return meanOfRows(b, size, valid);
   Value square = b.scale(b.mul(difference, difference), 0.5);
   Value linear = b.addConst(size, -0.5);
-  return meanOfRows(b, b.select(b.compareConst(Predicate::le, size, 1), square, linear), rows);
+  return meanOfRows(b, b.select(b.compareConst(Predicate::le, size, 1), square, linear), valid);
 }
 
 /// torch.nn.TripletMarginLoss with margin 1 and p 2, of the anchor, the positive and the negative along axis 1.
-static Value tripletLoss(CheckedBuilder &b, Value output, Value rows) {
+static Value tripletLoss(CheckedBuilder &b, Value output, const ValidSamples &valid) {
   ArrayRef<int64_t> shape = shapeOf(output);
   auto part = [&](int64_t i) { return b.reshape(b.sliceDim(output, 1, i, 1), {shape[0], shape[2]}); };
   auto distance = [&](int64_t i) {
@@ -190,7 +201,7 @@ static Value tripletLoss(CheckedBuilder &b, Value output, Value rows) {
     return b.op<SqrtOp>(b.reduceSum(b.mul(apart, apart), {1}));
   };
   Value toNegative = distance(2);
-  return meanOfRows(b, b.op<ReluOp>(b.addConst(b.sub(distance(1), toNegative), 1)), rows);
+  return meanOfRows(b, b.op<ReluOp>(b.addConst(b.sub(distance(1), toNegative), 1)), valid);
 }
 
 /// The axis of the classes, from 1 on.
@@ -210,13 +221,19 @@ Value ModelImporter::buildLoss(llvm::StringRef outputName, Value output, Locatio
   CheckedBuilder b(builder, loc, lastError);
   const NamedLoss &kind = kindOf(options.loss);
   Shape shape(shapeOf(output));
-  auto rowsOf = [&] { return arguments->add(Signature::Role::scalar, "rows", RankedTensorType::get({}, b.i64()), loc); };
+  auto validSamples = [&]() -> ValidSamples {
+    int64_t batch = 0;
+    for (const Signature::Argument &argument : arguments->all())
+      if (batch == 0 && argument.role == Signature::Role::input && argument.name != options.label && b.rankOf(argument.value) > 0)
+        batch = shapeOf(argument.value)[0];
+    return {arguments->add(Signature::Role::scalar, "rows", RankedTensorType::get({}, b.i64()), loc), batch};
+  };
   if (options.loss == Loss::triplet) {
     if (shape.size() != 3 || shape[1] != 3)
       fail("--loss triplet needs an output of shape [batch, 3, features], the anchor, the positive and the negative, not ",
            shapeText(shape));
     notes.push_back(textOf("loss triplet of '", outputName.str(), "' ", shapeText(shape)));
-    return tripletLoss(b, output, rowsOf());
+    return tripletLoss(b, output, validSamples());
   }
   if (options.label.empty())
     fail("--loss needs --label NAME, the name of the input that it compares with");
@@ -233,7 +250,7 @@ Value ModelImporter::buildLoss(llvm::StringRef outputName, Value output, Locatio
   std::string text = textOf("loss ", kind.name.str(), " of '", outputName.str(), "' ", shapeText(shapeOf(output)));
   if (!kind.ofClasses) {
     notes.push_back(textOf(text, ", label '", options.label, "' ", shapeText(shape)));
-    return lossOfNumbers(b, options.loss, output, label, rowsOf());
+    return lossOfNumbers(b, options.loss, output, label, validSamples());
   }
   int64_t classes = shapeOf(output)[axis];
   bool isOpen = !options.classAxis && b.rankOf(output) > 2;

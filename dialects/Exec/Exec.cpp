@@ -4,6 +4,7 @@
 #include "dialects/Graph/Nodes.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <map>
 
@@ -192,7 +193,12 @@ int64_t CallOp::getFlops() {
   return cost ? cost.getFlops() : 0;
 }
 int64_t CallOp::getBytes() {
-  return graph::bytesOfTypes(*this) - (getWorkspace() ? graph::bytesOf(getWorkspace().getType()) : 0);
+  int64_t bytes = 0;
+  for (Value input : llvm::SmallSetVector<Value, 4>(getInputs().begin(), getInputs().end()))
+    bytes += graph::bytesOf(input.getType());
+  for (Type type : getOutputs().getTypes())
+    bytes += graph::bytesOf(type);
+  return bytes;
 }
 
 void CallOp::getAsmResultNames(OpAsmSetValueNameFn setName) {

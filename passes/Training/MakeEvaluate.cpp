@@ -234,6 +234,7 @@ private:
   /// The mean over all elements of the rows; null unless label, output and rows are known.
   Value meanAbsoluteError(OpBuilder &builder, func::FuncOp loss, const IRMapping &mapping) {
     Value compared, rows, chosen;
+    int64_t batch = 0;
     for (BlockArgument argument : loss.getArguments()) {
       auto is = [&](StringRef role, StringRef name) {
         auto text = loss.getArgAttrOfType<StringAttr>(argument.getArgNumber(), role);
@@ -243,6 +244,8 @@ private:
         compared = mapping.lookup(argument);
       else if (is(names::scalar, "rows"))
         rows = mapping.lookup(argument);
+      else if (batch == 0 && loss.getArgAttr(argument.getArgNumber(), names::input) && !shapeOf(argument).empty())
+        batch = shapeOf(argument)[0];
     }
     if (!compared || !rows)
       return {};
@@ -260,8 +263,11 @@ private:
     GraphBuilder b(builder, loss.getLoc());
     Value truth = b.cast(compared, builder.getF32Type());
     Value each = b.distance(b.cast(chosen, builder.getF32Type()), truth);
-    Value count = b.broadcast(rows, shape, {});
-    Value counts = b.compare(Predicate::lt, b.iota(shape, 0), count);
+    if (batch == 0 || shape[0] % batch != 0) // its rows are not those of samples
+      return b.scale(b.sumAll(each), 1.0 / (double)std::max<int64_t>(1, tensorType(each).getNumElements()));
+    if (const int64_t ofSample = shape[0] / batch; ofSample != 1)
+      rows = b.mul(rows, b.splatLike(rows, (double)ofSample));
+    Value counts = b.compare(Predicate::lt, b.iota(shape, 0), b.broadcast(rows, shape, {}));
     double inner = (double)tensorType(each).getNumElements() / std::max<int64_t>(shape[0], 1);
     Value elements = b.scale(b.cast(rows, builder.getF32Type()), inner);
     return b.div(b.sumAll(b.keepWhere(counts, each)), elements);

@@ -18,16 +18,19 @@ import lines
 from optimizers import read_weights
 
 BATCH, STEPS, TESTED, FEATURES, RATE, TOLERANCE = 8, 3, 11, 5, 0.5, 1e-5
+FLAT = "flattened"  # in place of flags: the output's first dimension has all but the last of the loss's shape, as PyTorch's y.view(-1, n)
 IN_FILE = "in the file"  # in place of flags: the model computes the loss itself, as the mean over a whole batch
 RUNS = [  # name, loss, shape of the output behind the batch, axis of the classes, flags, whether a log_softmax is in the model
     ("huber", "huber", (4,), None, "", False),
     ("l1", "l1", (4,), None, "", False),
     ("mse", "mse", (3, 4), None, "", False),
+    ("mse, flattened", "mse", (3, 4), None, FLAT, False),
     ("bce", "bce", (4,), None, "", False),
     ("focal", "focal", (4,), None, "", False),
     ("triplet", "triplet", (3, 4), None, "", False),
     ("kl", "kl", (4,), None, "", True),
     ("kl of sequences", "kl", (3, 4), None, "", True),
+    ("kl, flattened", "kl", (3, 4), None, FLAT, True),
     ("nll of log_softmax", "nll", (6,), 1, "", True),
     ("nll", "nll", (6,), 1, "", False),
     ("nll, last axis", "nll", (3, 6), 2, "--class-axis -1", False),
@@ -94,8 +97,8 @@ def of_triplets(y):
     return each.mean(), np.concatenate([unit.sum(1, keepdims=True), -unit], 1)
 
 
-def write_model(path, shape, softmax, draw, loss):
-    """output = x w + b, of which a row has `shape`, or its mse or l1 loss; the weights."""
+def write_model(path, shape, softmax, draw, loss, flat):
+    """output = x w + b, of which a row has `shape`, or several rows the last of its sizes, or its mse or l1 loss; the weights."""
     size = int(np.prod(shape))
     weights = {"w": draw.normal(size=(FEATURES, size)) * 0.5, "b": draw.normal(size=size)}
     inner = "scores" if softmax else "output"
@@ -103,7 +106,8 @@ def write_model(path, shape, softmax, draw, loss):
              helper.make_node("Reshape", ["flat", "shape"], [inner])]
     if softmax:
         nodes.append(helper.make_node("LogSoftmax", [inner], ["output"], axis=-1))
-    inputs, result = {"x": [BATCH, FEATURES]}, ("output", [BATCH, *shape])
+    rows = [BATCH * size // shape[-1], shape[-1]] if flat else [BATCH, *shape]
+    inputs, result = {"x": [BATCH, FEATURES]}, ("output", rows)
     if loss:
         inputs["label"], result = [BATCH, *shape], ("loss", [])
         nodes += [helper.make_node("Sub", ["output", "label"], ["d"]), helper.make_node("Mul", ["d", "d"], ["e"]) if loss == "mse" else helper.make_node("Abs", ["d"], ["e"]),
@@ -112,7 +116,7 @@ def write_model(path, shape, softmax, draw, loss):
         nodes, "linear", [helper.make_tensor_value_info(name, TensorProto.FLOAT, of) for name, of in inputs.items()],
         [helper.make_tensor_value_info(result[0], TensorProto.FLOAT, result[1])],
         [*(numpy_helper.from_array(value.astype("float32"), name) for name, value in weights.items()),
-         numpy_helper.from_array(np.array([-1, *shape]), "shape")])
+         numpy_helper.from_array(np.array([-1, *rows[1:]]), "shape")])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
     return {name: value.astype("float32").astype(float) for name, value in weights.items()}
 
@@ -136,9 +140,12 @@ def check(divisi, folder, run, way):
     draw = np.random.default_rng(3)
     smoothing = float(flags.split("--label-smoothing ")[1].split()[0]) if "--label-smoothing" in flags else 0
     z_loss = float(flags.split("--z-loss ")[1]) if "--z-loss" in flags else 0
-    weights = write_model(folder / "model.onnx", shape, softmax, draw, loss if flags == IN_FILE else "")
-    of_loss = [] if flags == IN_FILE else ["--loss", loss, *(["--label", "label"] if loss != "triplet" else []), "--output", "output", *flags.split()]
-    data = {kind: {"x": draw.normal(size=(rows, FEATURES)).astype("float32"), "label": labels(loss, rows, shape, axis, draw)}
+    flat = flags == FLAT
+    weights = write_model(folder / "model.onnx", shape, softmax, draw, loss if flags == IN_FILE else "", flat)
+    of_loss = ["--loss", loss, *(["--label", "label"] if loss != "triplet" else []), "--output", "output", *([] if flat else flags.split())]
+    of_loss = [] if flags == IN_FILE else of_loss
+    rows_of = (lambda y: y.reshape(-1, shape[-1])) if flat else (lambda y: y)
+    data = {kind: {"x": draw.normal(size=(rows, FEATURES)).astype("float32"), "label": rows_of(labels(loss, rows, shape, axis, draw))}
             for kind, rows in (("data", BATCH * STEPS), ("eval", TESTED))}
     words = []
     for kind, arrays in data.items():
@@ -153,7 +160,7 @@ def check(divisi, folder, run, way):
                folder / "after.safetensors")
 
     def differentiate(x, label):
-        y = (x @ weights["w"] + weights["b"]).reshape(len(x), *shape)
+        y = rows_of((x @ weights["w"] + weights["b"]).reshape(len(x), *shape))
         out = log_softmax(y, -1) if softmax else y
         if loss == "triplet":
             value, slope = of_triplets(out)
@@ -167,7 +174,8 @@ def check(divisi, folder, run, way):
     want = []
     for step in range(STEPS):
         batch = slice(step * BATCH, (step + 1) * BATCH)
-        value, slopes = differentiate(data["data"]["x"][batch].astype(float), data["data"]["label"][batch])
+        of_label = slice(*(bound * len(data["data"]["label"]) // (BATCH * STEPS) for bound in (batch.start, batch.stop)))
+        value, slopes = differentiate(data["data"]["x"][batch].astype(float), data["data"]["label"][of_label])
         want.append(value)
         for name, slope in slopes.items():
             weights[name] -= RATE * slope
@@ -182,7 +190,7 @@ def check(divisi, folder, run, way):
 def main():
     o = lines.parser(__doc__.splitlines()[0]).parse_args()
     tests = [(f"{run[0]}, {way}", lambda folder, run=run, way=way: check(o.divisi, folder, run, way))
-             for run in RUNS for way in WAYS if way == "one device" or run[0] in ("huber", "mse in the file", "kl", "triplet", "smoothed, last axis", "nll, last axis")]
+             for run in RUNS for way in WAYS if way == "one device" or run[0] in ("huber", "mse, flattened", "mse in the file", "kl", "triplet", "smoothed, last axis", "nll, last axis")]
     return lines.run(tests, o)
 
 
