@@ -57,11 +57,12 @@ static Value sumOfRows(CheckedBuilder &b, Value each, const ValidSamples &valid,
   auto shape = shapeOf(each);
   Type element = b.elementOf(each);
   if (valid.batch == 0 || shape[0] % valid.batch != 0) // its rows are not those of samples
-    return b.div(b.sumAll(each), b.splatOf({}, element, std::max(1.0, (double)shape[0] * inner)));
+    return b.scale(b.sumAll(each), 1 / std::max(1.0, (double)shape[0] * inner));
   Value rows = valid.count;
   if (const int64_t ofSample = shape[0] / valid.batch; ofSample != 1)
     rows = b.mul(rows, b.splatLike(rows, (double)ofSample));
-  Value counts = b.compare(Predicate::lt, b.iota(shape, 0), b.broadcast(rows, shape, {}));
+  Value count = b.broadcast(rows, shape, {});
+  Value counts = b.compare(Predicate::lt, b.iota(shape, 0), count);
   Value sum = b.sumAll(b.keepWhere(counts, each));
   return b.div(sum, b.scale(b.cast(rows, element), inner));
 }

@@ -267,7 +267,8 @@ private:
       return b.scale(b.sumAll(each), 1.0 / (double)std::max<int64_t>(1, tensorType(each).getNumElements()));
     if (const int64_t ofSample = shape[0] / batch; ofSample != 1)
       rows = b.mul(rows, b.splatLike(rows, (double)ofSample));
-    Value counts = b.compare(Predicate::lt, b.iota(shape, 0), b.broadcast(rows, shape, {}));
+    Value count = b.broadcast(rows, shape, {});
+    Value counts = b.compare(Predicate::lt, b.iota(shape, 0), count);
     double inner = (double)tensorType(each).getNumElements() / std::max<int64_t>(shape[0], 1);
     Value elements = b.scale(b.cast(rows, builder.getF32Type()), inner);
     return b.div(b.sumAll(b.keepWhere(counts, each)), elements);
