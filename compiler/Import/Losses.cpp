@@ -1,5 +1,6 @@
 // Losses that are not in the model: --loss puts one on an output.
 #include "compiler/Import/ModelImporter.h"
+#include "dialects/Graph/SampleRows.h"
 
 using namespace mlir;
 using namespace divisi::compiler;
@@ -51,26 +52,14 @@ static const NamedLoss &kindOf(Loss loss) {
   return *llvm::find_if(kinds, [&](const NamedLoss &kind) { return kind.loss == loss; });
 }
 
-/// The sum of `each` over the rows of the valid samples, divided by the number of these rows times `inner`. The last batch of an
-/// evaluation is padded.
-static Value sumOfRows(CheckedBuilder &b, Value each, const ValidSamples &valid, double inner = 1) {
-  auto shape = shapeOf(each);
-  Type element = b.elementOf(each);
-  if (valid.batch == 0 || shape[0] % valid.batch != 0) // its rows are not those of samples
-    return b.scale(b.sumAll(each), 1 / std::max(1.0, (double)shape[0] * inner));
-  Value rows = valid.count;
-  if (const int64_t ofSample = shape[0] / valid.batch; ofSample != 1)
-    rows = b.mul(rows, b.splatLike(rows, (double)ofSample));
-  Value count = b.broadcast(rows, shape, {});
-  Value counts = b.compare(Predicate::lt, b.iota(shape, 0), count);
-  Value sum = b.sumAll(b.keepWhere(counts, each));
-  return b.div(sum, b.scale(b.cast(rows, element), inner));
+/// The sum of `each` over the rows of the valid samples, divided by the number of these rows.
+static Value sumOfRows(CheckedBuilder &b, Value each, const ValidSamples &valid) {
+  return meanOfSampleRows(b, each, valid.count, valid.batch, 1);
 }
 
 /// The mean of `each` over all elements of these rows.
 static Value meanOfRows(CheckedBuilder &b, Value each, const ValidSamples &valid) {
-  auto shape = shapeOf(each);
-  return sumOfRows(b, each, valid, shape[0] ? (double)tensorType(each).getNumElements() / shape[0] : 1);
+  return meanOfSampleRows(b, each, valid.count, valid.batch, elementsOfRow(each));
 }
 
 /// Moves the classes to axis 1; if they are last, all other dimensions become one, which moves nothing.

@@ -1,4 +1,5 @@
 #include "dialects/Graph/GraphBuilder.h"
+#include "dialects/Graph/SampleRows.h"
 #include "dialects/Graph/WhenNeeded.h"
 #include "passes/Training/Passes.h"
 #include "passes/Training/StepFunction.h"
@@ -263,15 +264,7 @@ private:
     GraphBuilder b(builder, loss.getLoc());
     Value truth = b.cast(compared, builder.getF32Type());
     Value each = b.distance(b.cast(chosen, builder.getF32Type()), truth);
-    if (batch == 0 || shape[0] % batch != 0) // its rows are not those of samples
-      return b.scale(b.sumAll(each), 1.0 / (double)std::max<int64_t>(1, tensorType(each).getNumElements()));
-    if (const int64_t ofSample = shape[0] / batch; ofSample != 1)
-      rows = b.mul(rows, b.splatLike(rows, (double)ofSample));
-    Value count = b.broadcast(rows, shape, {});
-    Value counts = b.compare(Predicate::lt, b.iota(shape, 0), count);
-    double inner = (double)tensorType(each).getNumElements() / std::max<int64_t>(shape[0], 1);
-    Value elements = b.scale(b.cast(rows, builder.getF32Type()), inner);
-    return b.div(b.sumAll(b.keepWhere(counts, each)), elements);
+    return graph::meanOfSampleRows(b, each, rows, batch, graph::elementsOfRow(each));
   }
 };
 } // namespace
