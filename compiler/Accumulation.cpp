@@ -120,7 +120,7 @@ private:
 
   /// The smallest divisor of the batch from `least` on; 0 if there is none.
   int64_t divisorFrom(int64_t least) const {
-    for (int64_t count = std::max<int64_t>(least, 2); count <= batch; ++count)
+    for (int64_t count = std::max<int64_t>(least, 2); count <= std::min(batch, MicrobatchOptions::most); ++count)
       if (batch % count == 0)
         return count;
     return 0;

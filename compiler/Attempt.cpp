@@ -164,15 +164,13 @@ llvm::Error Attempt::priceInParts(const Cluster &cluster, const dist::Mesh &mesh
   TrainOptions train = request.train;
   train.splitProjections = mesh.find("model").has_value();
   train.forGpu = cluster.device.kind == "cuda";
+  ModuleOp module = *session.model.module;
+  if (options.microbatches == 0)
+    options.microbatches =
+        options.unsplit() ? 1 : microbatchesNear(batchOf(module), usualMicrobatchesPerStage * options.stages);
   follow(options, train);
   if (llvm::Error error = toTrain(train))
     return error;
-  ModuleOp module = *session.model.module;
-  if (options.microbatches == 0)
-    options.microbatches = options.unsplit()
-                               ? 1
-                               : microbatchesNear(batchOf(module),
-                                                            usualMicrobatchesPerStage * options.stages);
   const Cluster used = cluster.used(options.devices(mesh));
   auto step = StepInParts::make(module, options, used);
   if (failed(step))

@@ -21,6 +21,7 @@ struct MicrobatchOptions {
   int64_t remat = 0;                 // with stages: segments that are recomputed; allParts: all
 
   static constexpr int64_t allParts = 65536;
+  static constexpr int64_t most = 65536; ///< microbatches of a step
 
   bool servedUpdate = false; // dedicated servers update the parameters: a task of its own
 

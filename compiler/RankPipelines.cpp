@@ -363,7 +363,7 @@ int64_t compiler::batchOf(ModuleOp module) {
 int64_t compiler::microbatchesNear(int64_t batch, double wanted, int64_t rows, int64_t multiple) {
   int64_t nearest = 1;
   auto distance = [&](int64_t count) { return std::max(count / wanted, wanted / count); };
-  for (int64_t count = std::max<int64_t>(2, multiple); count <= std::min<int64_t>(batch, 2 * wanted); ++count)
+  for (int64_t count = std::max<int64_t>(2, multiple); count <= std::min({batch, (int64_t)(2 * wanted), MicrobatchOptions::most}); ++count)
     if (batch % (count * rows) == 0 && count % multiple == 0 && (nearest == 1 || distance(count) < distance(nearest)))
       nearest = count;
   return nearest;

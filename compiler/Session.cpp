@@ -3,6 +3,8 @@
 #include "passes/Planning/ParseDump.h"
 #include "passes/Training/Optimizer.h"
 
+#include "mlir/IR/Verifier.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
@@ -50,7 +52,8 @@ LogicalResult Session::read(const ModelRequest &request) {
 LogicalResult Session::run(llvm::function_ref<void(OpPassManager &)> addPasses) {
   PassManager manager(&context);
   addPasses(manager);
-  return manager.run(*model.module);
+  manager.enableVerifier(false);
+  return failure(failed(manager.run(*model.module)) || failed(verify(*model.module)));
 }
 
 FailureOr<std::optional<double>> compiler::followTrainingInfo(ModuleOp module, const ImportOptions &flags, TrainOptions &train) {

@@ -110,7 +110,7 @@ def FormKernelsPass : Pass<"form-kernels", "::mlir::func::FuncOp"> {
     buffers. Fails when an operation has no lowering. Which values are computed once and which are recomputed where they
     are used: see step/Fusion.h.
   }];
-  let options = [Option<"forGpu", "for-gpu", "bool", "false", "compute again in a kernel what would take longer to read">];
+  let options = [Option<"forGpu", "for-gpu", "bool", "false", "recompute in a kernel what would take longer to read">];
   let dependentDialects = ["::divisi::exec::ExecDialect", "::divisi::graph::GraphDialect"];
 }
 

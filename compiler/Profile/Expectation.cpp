@@ -99,7 +99,7 @@ private:
 };
 
 /// What each device of the training step runs, by the numbers of its tasks: from the schedule, or the one task that
-/// there is. Of an asynchronous schedule, what it runs in so many steps.
+/// there is. Of an asynchronous schedule, what it runs in `steps` steps.
 std::vector<std::vector<int64_t>> rowsOf(mlir::ModuleOp module, int64_t steps) {
   std::map<std::string, int64_t> numbers;
   for (auto task : module.getOps<mlir::func::FuncOp>())

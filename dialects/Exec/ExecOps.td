@@ -44,8 +44,8 @@ def Exec_KernelOp : Exec_Item<"kernel", [IsolatedFromAbove, SingleBlock]> {
   let summary = "graph operations fused into one loop nest";
   let semantics = [{
     `outputs = body(inputs)`, row by row: the leading dimensions of every value of an operation with 'exec.stage' multiply to
-    `rows`, and no row depends on another. Other values are recomputed wherever they are used. Kernels in a row with one
-    `batch` are launched at once.}];
+    `rows`, and no row depends on another. Other values are recomputed wherever they are used. Consecutive kernels
+    with the same `batch` are launched at once.}];
   let tensors = [{
     `inputs` and `outputs`: tensors. `body`: graph operations on the inputs, and exec.yield. `rows`: how many rows.
     `batch`: the number of a launch.}] # wanted # placed;

@@ -10,7 +10,7 @@ def Graph_RandomUniformOp
     `result[i..] = floor(mix(key + g * (offset + sum over d of i[d] * strides[d])) / 2^40) / 2^24` on unsigned 64-bit
     words, with `key = mix((mix((mix(seed + g) ^ step) + g) ^ stream) + g)`, the finalizer `mix` of SplitMix64 (Steele,
     Lea and Flood, OOPSLA 2014) and `g = 0x9e3779b97f4a7c15`. The number of an element does not depend on the plan:
-    whoever computes it gets the same value.}];
+    every rank that computes it gets the same value.}];
   let tensors = [{
     `seed` and `step`: i64 scalars, the randomness of the step. `offset`: an i64 scalar, the index of the first element
     in the whole tensor, 0 if it is left out. `result`: [d..], floats. `stream`: a number that keeps operations apart.

@@ -33,7 +33,7 @@ HELP = {
     "inner": "width inside a feed-forward layer or an expert; 0: four times --hidden",
     "top": "experts for each token",
     "capacity": "places of an expert, times its fair share of a group's tokens; who finds none is passed by",
-    "every": "one block of so many has experts, from the first on",
+    "every": "N: every N-th block has experts, from the first on",
     "group": "tokens that share the experts' places; 0: one sequence",
     "balance": "factor of the loss that balances the experts",
     "depth": "layers: " + ", ".join(map(str, STAGES)),

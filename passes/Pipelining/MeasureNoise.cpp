@@ -100,7 +100,8 @@ private:
 
   LogicalResult refuse(Operation *op) {
     return op->emitError("--log-noise-scale needs the gradient of each share of the batch, and here one is made from the whole batch at "
-                         "once: take --strategy data with at most --zero 2, and leave out --pin");
+                         "once: take --strategy data with at most --zero 2 on a number of devices that divides the batch, and leave out "
+                         "--pin");
   }
 
   /// What a value is where it is no result of an operation.

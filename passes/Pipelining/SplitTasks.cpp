@@ -65,7 +65,7 @@ struct SplitTasksPass : impl::SplitTasksPassBase<SplitTasksPass> {
         wrong = "pipedream, and no other, is for steps of one minibatch, as split-microbatches makes them";
       else if (options.unsplit() && function.getName() == "train" &&
                function.getOps<graph::AccumulateOp>().empty())
-        wrong = "pipedream needs to know where the backward part ends: compile from the model on, or give make-train "
+        wrong = "pipedream needs to know where the backward pass ends: compile from the model on, or give make-train "
                 "mark-gradients";
       else if (options.doubleBuffered() && function.getName() == "train" && graph::findReport(function, graph::gradSquareBig))
         wrong = "--log-noise-scale needs the gradients of all stages at once: take a --schedule that is not asynchronous";

@@ -44,7 +44,7 @@ public:
 private:
   bool light(int op) const { return !contracts(problem.ops[op]) && !graph::isCall(problem.ops[op].form); }
 
-  /// Where the forward part ends, what only the update is, and how many contractions lie before each operation.
+  /// Where the forward pass ends, which operations belong only to the update, and how many contractions lie before each operation.
   void findPhases() {
     std::set<int> read;
     for (const Problem::Output &output : problem.outputs) {

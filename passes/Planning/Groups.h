@@ -19,7 +19,7 @@ struct Groups {
   std::vector<bool> late;    // by operation: only renewed states depend on it, through no contraction (the update)
   std::vector<int> maker;    // by tensor: the operation of these groups that makes it; -1: none
   std::vector<bool> outside; // by tensor: read by other groups than the one that makes it, or by the runtime
-  int loss = -1;          // the last operation of the forward part
+  int loss = -1;          // the last operation of the forward pass
 
   /// Whether a tensor is made before the update.
   bool isEarly(int tensor) const { return maker[tensor] >= 0 && !late[maker[tensor]]; }

@@ -21,7 +21,7 @@ struct ModuleProblem {
   static mlir::FailureOr<ModuleProblem> ofTask(mlir::func::FuncOp task, int64_t times);
 };
 
-/// The forward part of a training step: what its reports (the loss, what is counted; not norms of gradients) are
+/// The forward pass of a training step: what its reports (the loss, what is counted; not norms of gradients) are
 /// computed from.
 llvm::DenseSet<mlir::Operation *> reportedOps(mlir::func::FuncOp function);
 

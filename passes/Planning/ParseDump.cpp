@@ -14,6 +14,7 @@
 #include "mlir/Parser/Parser.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -22,6 +23,7 @@ using namespace divisi;
 
 /// More than any dump has, and far less than overflows the stack.
 static constexpr int mostNesting = 500;
+static constexpr uint64_t mostBytes = UINT64_C(4) << 30;
 
 /// What is wrong with a value's type; "" for types with which programs compute.
 static llvm::StringRef problemOf(Type type) {
@@ -69,11 +71,25 @@ static LogicalResult checkArguments(ModuleOp module) {
   return success();
 }
 
-OwningOpRef<ModuleOp> divisi::parseDump(const std::string &file, MLIRContext *context) {
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> divisi::readDump(const std::string &file) {
+  llvm::sys::fs::file_status status;
+  if (file != "-" && !llvm::sys::fs::status(file, status)) {
+    if (status.type() != llvm::sys::fs::file_type::regular_file)
+      return llvm::createStringError(llvm::sys::fs::is_directory(status) ? "it is a folder" : "it is not a regular file");
+    if (status.getSize() > mostBytes)
+      return llvm::createStringError("it is too large");
+  }
   auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(file);
+  if (!buffer)
+    return llvm::createStringError(buffer.getError().message());
+  return std::move(*buffer);
+}
+
+OwningOpRef<ModuleOp> divisi::parseDump(const std::string &file, MLIRContext *context) {
+  auto buffer = readDump(file);
   if (!buffer) {
-    emitError(UnknownLoc::get(context)) << "could not open input file '" << file << "': " << buffer.getError().message()
-                                      << didYouMeanFile(file);
+    emitError(UnknownLoc::get(context)) << "could not open input file '" << file << "': " << llvm::toString(buffer.takeError())
+                                             << didYouMeanFile(file);
     return nullptr;
   }
   if (FileKind kind = kindOfFile((*buffer)->getBuffer()); kind > FileKind::empty && kind != FileKind::mlir && kind < FileKind::csv) {

@@ -18,14 +18,15 @@ def RematerializePass : Pass<"rematerialize", "::mlir::ModuleOp"> {
   let summary = "Rematerialization: recomputes segments of the forward pass in the backward pass instead of keeping their values";
   let description = [{
     Input: @train of simple operations (after decompose), for one device; or partitioned, with stages (assign-stages), whose
-    segments do not cross stages. The forward pass is cut with the fewest live bytes. Of the segments that save memory, the
+    segments do not cross stages. Splat constants and broadcast scalars are cloned for each user, as before a plan is made:
+    they are no memory that a segment could save. The forward pass is cut with the fewest live bytes. Of the segments that save memory, the
     `count` best by bytes saved per second are cloned before the first operation of the backward pass that reads one of their
     values. The clones read values of earlier segments through a graph.reshape with `barrier`, so that common subexpression
     elimination does not merge them with the originals.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
   let options = [
-    Option<"count", "count", "int64_t", "0", "how many parts, at most">
+    Option<"count", "count", "int64_t", "0", "how many segments, at most">
   ];
 }
 
@@ -43,8 +44,8 @@ def PlanPass : Pass<"plan", "::mlir::ModuleOp"> {
     Option<"file", "file", "std::string", "", "a plan file (dist.plan) to follow instead">,
     Option<"target", "target", "std::string", "\"cpu\"", "what the plan is for: cpu or cuda">,
     Option<"model", "model", "std::string", "", "the hash of the model in the plan's text; nothing: of the module">,
-    Option<"zero", "zero", "int", "0", "ZeRO: 1, 2: moments and update split over data; 3: parameters, too">,
-    Option<"remat", "remat", "int64_t", "0", "how many parts are computed again, as rematerialize does">
+    Option<"zero", "zero", "int", "0", "ZeRO: 1, 2: optimizer state and update sharded over data; 3: parameters, too">,
+    Option<"remat", "remat", "int64_t", "0", "how many segments are recomputed, as rematerialize does">
   ];
 }
 

@@ -57,7 +57,7 @@ def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
     Option<"clipNorm", "clip-norm", "double", "0", "largest global norm of the gradients; 0: no limit">,
     Option<"noiseScale", "noise-scale", "bool", "false", "report the square of the gradients' global norm">,
     Option<"lossScaling", "loss-scaling", "bool", "false", "dynamic loss scaling: a step with a gradient that is not finite is skipped">,
-    Option<"markGradients", "mark-gradients", "bool", "false", "graph.accumulate between backward part and update, for stages that work on the whole batch">,
+    Option<"markGradients", "mark-gradients", "bool", "false", "graph.accumulate between backward pass and update, for stages that work on the whole batch">,
     Option<"describeRules", "describe-rules", "bool", "false", "optimizer state says how it is used, for asynchronous pipelines that predict weights">
   ];
 }

@@ -321,7 +321,7 @@ def main():
     p.add_argument("--only", default="", help="a part of the lines to run")
     p.add_argument("--all", action="store_true", help="each schedule on each shape")
     p.add_argument("--quick", action="store_true", help="half of the models in each way")
-    p.add_argument("--draws", type=int, default=0, help="so many random programs instead")
+    p.add_argument("--draws", type=int, default=0, help="this number of random programs instead")
     p.add_argument("--ways", action="store_true", help="with --draws: the other lines, too")
     p.add_argument("--seed", type=int, default=0, help="of the random programs (default 0)")
     p.add_argument("--jobs", type=int, default=2, help="lines at a time (default 2)")

@@ -94,8 +94,8 @@ class Checks:
         whole = self.planned(model, *cluster(80e9))[0]
         least = self.planned(model, *cluster(80e9), "--remat", "all")[0]
         full, low = whole["memory"]["total"], least["memory"]["total"]
-        self.say("with enough memory nothing is computed again", "remat" not in whole["name"], whole["name"])
-        self.say("computing again takes time", least["step_ms"] > whole["step_ms"], f"{least['step_ms']:.3f} ms, not {whole['step_ms']:.3f}")
+        self.say("with enough memory nothing is recomputed", "remat" not in whole["name"], whole["name"])
+        self.say("recomputing takes time", least["step_ms"] > whole["step_ms"], f"{least['step_ms']:.3f} ms, not {whole['step_ms']:.3f}")
         counts, times = [], []
         for share in 0.9, 0.6, 0.3, 0.02:
             best = self.planned(model, *cluster(low + share * (full - low)))[0]
@@ -112,7 +112,7 @@ class Checks:
             words = ["--dim", "batch=64", "--strategy", "hybrid", "--cluster", four]
             plan, arena = self.compiled(model, *words, emit="plan"), self.arena(model, *words)
             again = re.search(r"remat = \d+", plan)
-            self.say(f"a pipeline for {memory / 1e6:.0f} MB computes its parts again, and fits", again and arena < 1.05 * memory,
+            self.say(f"a pipeline for {memory / 1e6:.0f} MB recomputes its segments, and fits", again and arena < 1.05 * memory,
                      f"{arena / 1e6:.1f} MB")
         short = self.planned(model, *cluster(0.5 * low))[0]
         self.say("with too little no plan fits", not short["fits"], short["name"])

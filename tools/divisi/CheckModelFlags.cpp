@@ -74,8 +74,8 @@ static std::string checkNumbers(const compiler::TrainOptions &train, const compi
   for (auto [flag, number] : {std::pair{"--lr", defaults.lr.value_or(0)}, {"--clip-norm", train.clipNorm}})
     if (!isAmount(number))
       return std::string(flag) + " expects a finite number that is not negative";
-  if (defaults.warmupSteps.value_or(0) < 0)
-    return "--warmup-steps expects a number that is not negative";
+  if (int64_t steps = defaults.warmupSteps.value_or(0); steps < 0 || steps > 1000000000000)
+    return "--warmup-steps expects a number from 0 to 1e12";
   for (const std::string &text : train.lrFactors)
     if (auto parsed = training::LrFactor::parse(text); !parsed)
       return llvm::toString(parsed.takeError());

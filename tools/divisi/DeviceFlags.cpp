@@ -101,7 +101,7 @@ void tools::addRemat(CLI::App &group, std::optional<int64_t> &remat) {
   auto check = [](const std::string &text) -> std::string {
     return isCount(text) || text == "auto" || text == "none" || text == "all"
                ? ""
-               : "expected none, all, auto or a number of parts, got '" + text + "'";
+               : "expected none, all, auto or a number of segments, got '" + text + "'";
   };
   group
       .add_option_function<std::string>("--remat", take,

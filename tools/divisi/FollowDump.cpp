@@ -3,7 +3,7 @@
 #include "compiler/Session.h"
 #include "dialects/Dist/Dist.h"
 
-#include "llvm/Support/MemoryBuffer.h"
+#include "passes/Planning/ParseDump.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -11,7 +11,7 @@ using namespace divisi;
 LogicalResult tools::followDump(const ModelFlags &model, DeviceFlags &devices) {
   if (!model.isDump())
     return success();
-  if (auto text = llvm::MemoryBuffer::getFile(model.input); !text || !(*text)->getBuffer().contains(dist::names::sync))
+  if (auto text = llvm::expectedToOptional(readDump(model.input)); !text || !(*text)->getBuffer().contains(dist::names::sync))
     return success(); // what cannot be read is an error later
   compiler::Session session;
   if (failed(session.read(model)))

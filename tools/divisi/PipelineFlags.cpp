@@ -31,7 +31,7 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     return "--batch-norm-stats microbatch is for microbatches, which asynchronous pipelines do not have: leave it out";
   if (pipelines) { // the search chooses what is not given
     if (plan.remat && *plan.remat > 0 && *plan.remat < std::numeric_limits<int64_t>::max())
-      return "a search for pipelines computes nothing again, or all parts: --remat none, all or auto";
+      return "a search for pipelines recomputes no segments, or all: --remat none, all or auto";
     if (plan.remat)
       request.remat = *plan.remat > 0;
     bool open = microbatches.microbatches == 0 || mayAccumulate;

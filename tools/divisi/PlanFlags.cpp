@@ -114,10 +114,16 @@ void PlanFlags::addTo(CLI::App &command, bool explains) {
 
 std::string PlanFlags::finish(const CLI::App &command, bool explains) {
   std::string wrong = model.finish();
+  auto given = [&command](const char *flag) {
+    const CLI::Option *option = command.get_option_no_throw(flag);
+    return option && option->count() > 0;
+  };
   if (model.input.empty() == profile.empty())
     wrong = explains ? "expected a model" : "expected a model, or --profile FILE";
-  else if (cost != "paper" && objective != "pipedream")
+  else if (given("--cost") && objective != "pipedream")
     wrong = "--cost is for --objective pipedream";
+  else if (given("--bandwidth") && profile.empty())
+    wrong = "--bandwidth is for a --profile of layers; of a model's cluster it is in the --cluster file";
   else if (profile.empty() != (objective == "step"))
     wrong = "--objective pipedream is for a --profile of layers, and such a profile for it";
   for (const char *flag : {"--cluster", "--mesh", "--html"})
@@ -130,7 +136,7 @@ std::string PlanFlags::finish(const CLI::App &command, bool explains) {
     wrong = "--pipelines searches, --plan FILE has all decisions: leave out one of them";
   if (wrong.empty() && pipelines && remat && *remat > 0 &&
       *remat < std::numeric_limits<int64_t>::max())
-    wrong = "--pipelines computes nothing again, or all parts: --remat none, all or auto";
+    wrong = "--pipelines recomputes no segments, or all: --remat none, all or auto";
   if (wrong.empty() && !pipelines && !schedule.empty())
     wrong = "--schedule is for --pipelines";
   if (wrong.empty() && pipelines && microbatches == 1)

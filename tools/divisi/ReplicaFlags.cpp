@@ -22,7 +22,8 @@ void ReplicaFlags::addTo(CLI::App &command) {
       ->add_option("--compute-ms", compute,
                    "of a share's forward and backward pass; one number, or one for each worker")
       ->delimiter(',')
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(runtime::numberBetween(0, 1e12));
   group
       ->add_option(averageFlag, average,
                    "of an average of parameters: local: of all (default: --allreduce-ms), gossip: with one neighbour "

@@ -7,6 +7,7 @@
 #include "compiler/Jit.h"
 #include "compiler/Manifest.h"
 #include "compiler/Pipeline.h"
+#include "compiler/Profile/JsonFile.h"
 #include "dialects/Graph/Graph.h"
 #include "runtime/core/Context.h"
 #include "runtime/data/NpyFile.h"
@@ -104,9 +105,9 @@ std::string runCase(const Case &test, DivisiContext &runtime) {
 
 /// Reads the cases of a JSON list.
 llvm::Expected<std::vector<Case>> readCases(const std::string &path) {
-  auto file = llvm::MemoryBuffer::getFile(path);
+  auto file = compiler::readText(path, "list of cases");
   if (!file)
-    return llvm::createStringError("cannot read '" + path + "': " + file.getError().message());
+    return file.takeError();
   auto list = json::parse((*file)->getBuffer());
   if (!list)
     return list.takeError();

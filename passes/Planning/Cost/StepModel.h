@@ -42,7 +42,7 @@ struct Prediction {
 };
 
 /// Runs the step in program order on one stream of computation and one of communication: a collective starts when its
-/// value is there and the stream is free, and who needs the result waits. Memory is what is live between kernels. These
+/// value is there and the stream is free, and an operation that reads the result waits for it. Memory is what is live between kernels. These
 /// are those of the program before it is sharded, cut where a value is resharded: quick to find.
 Prediction predict(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs,
                    const Plan &plan, const Expansion &expansion);

@@ -3,6 +3,7 @@
 #include "dialects/Dist/Tasks.h"
 #include "dialects/Graph/Nodes.h"
 #include "passes/Planning/Cost/Nominal.h"
+#include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/ModuleProblem.h"
 #include "passes/Planning/Passes.h"
 #include "passes/Planning/Remat/Segments.h"
@@ -293,7 +294,11 @@ namespace {
 struct RematerializePass : impl::RematerializePassBase<RematerializePass> {
   using RematerializePassBase::RematerializePassBase;
 
-  void runOnOperation() final { rematerializeBest(getOperation(), count); }
+  void runOnOperation() final {
+    if (count > 0)
+      separateScalars(getOperation()); // as plans do: the segments are those that a plan prices
+    rematerializeBest(getOperation(), count);
+  }
 };
 } // namespace
 } // namespace divisi::planning

@@ -23,7 +23,7 @@ struct Candidate {
   double hidden = 0;     // of the searched ones: the share of what may overlap (SearchSpace) that was taken to
   double hideable = 0;   // and the seconds of all that may
   double searchCost = 0; // the pairwise cost that was minimized, seconds
-  double bound = 0;      // and the certified lower bound on it, of all plans on this mesh; 0: not certified
+  double bound = 0;      // and the proven lower bound on it, of all plans on this mesh; 0: not proven
   std::string boundMesh; // the mesh that the bound is for
   double measured = 0;   // seconds of a step by times that were measured on this machine; 0: there are none
   double arenaBytes = 0; // memory of a step as it is compiled; 0: it was not
@@ -55,7 +55,7 @@ template <class Candidates> double fastest(const Candidates &candidates) {
 /// Whether two plans that fit take the same time, as far as the times of the second are exact.
 bool isTie(const Candidate &a, const Candidate &b);
 
-/// In programs of up to so many operations every strategy on every mesh is a candidate, and searched on from where it
+/// In programs of at most this number of operations every strategy on every mesh is a candidate, and searched on from where it
 /// lays the states; and meshes of three axes are searched.
 constexpr size_t mostThorough = 2500;
 

@@ -11,7 +11,7 @@ namespace divisi::planning {
 
 /// The choices: a split for every group of operations, a sharding for every argument, and for every value with several
 /// readers the sharding in which they share it. Costs are the groups' work and the reshards between them, in
-/// microseconds. Memory counts the states, the inputs, what is kept from the forward to the backward part, and the
+/// microseconds. Memory counts the states, the inputs, what is kept from the forward to the backward pass, and the
 /// gradients. Several searches may share one space at a time.
 class SearchSpace {
 public:

@@ -11,7 +11,7 @@
 // KIND: schedule: expected naive, gpipe, 1f1b, interleaved, zb-h1, pipedream, pipedream-2bw, got 'zigzag'
 // CHUNKS: schedule: 2 stages do not divide into 3 chunks a device
 // PARTS: schedule: pipedream, and no other, is for steps of one minibatch, as split-microbatches makes them
-// MARK: schedule: pipedream needs to know where the backward part ends
+// MARK: schedule: pipedream needs to know where the backward pass ends
 // LATE: staleness: expected stashed, vertical-sync, latest, predicted, got 'late'
 func.func @train(%w: tensor<3xf32> {graph.state = {name = "w", role = "parameter"}}, %x: tensor<8x3xf32> {graph.input = "x"})
     -> (tensor<f32> {graph.result = {kind = "loss"}}) {

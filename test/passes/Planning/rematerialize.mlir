@@ -70,7 +70,7 @@
 // RUN: not divisi compile %s --mesh stage=3 --schedule pipedream --remat all --emit dist 2>&1 | FileCheck %s --check-prefix=STALE
 // STALE: error: --remat is not for --schedule pipedream
 // RUN: not divisi compile %s --devices 2 --strategy hybrid --remat 3 --emit dist 2>&1 | FileCheck %s --check-prefix=HYBRID
-// HYBRID: error: a search for pipelines computes nothing again, or all parts
+// HYBRID: error: a search for pipelines recomputes no segments, or all
 // A plan of stages has no segments by name.
 // RUN: sed 's/ {$/ {\n dist.remat "a1" to "a3"/' %t/plan > %t/edited
 // RUN: not divisi compile %s --plan %t/edited --emit dist 2>&1 | FileCheck %s --check-prefix=STAGED
@@ -98,7 +98,7 @@
 // RUN: divisi compile %t/nameless.mlir --remat all --emit exec 2>&1 >%t/exec | FileCheck %s --check-prefix=NONE
 // NONE: warning: no segment of the forward pass is recomputed
 // RUN: not divisi compile %s --remat some --emit dist 2>&1 | FileCheck %s --check-prefix=WORD
-// WORD: error: --remat: expected none, all, auto or a number of parts, got 'some'
+// WORD: error: --remat: expected none, all, auto or a number of segments, got 'some'
 
 func.func @loss(%aw: tensor<16x512xf32> {graph.parameter = "aw"}, %av: tensor<512x16xf32> {graph.parameter = "av"},
     %bw: tensor<16x512xf32> {graph.parameter = "bw"}, %bv: tensor<512x16xf32> {graph.parameter = "bv"},
