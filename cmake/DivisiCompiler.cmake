@@ -38,8 +38,8 @@ add_library(DivisiCompilerOptions INTERFACE)
 target_link_libraries(DivisiCompilerOptions INTERFACE DivisiOptions)
 target_include_directories(DivisiCompilerOptions SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 target_compile_definitions(DivisiCompilerOptions INTERFACE ${DIVISI_LLVM_DEFINITIONS})
-# clang inlines less, which takes a seventh less of a build's processor time, but in the libraries with the property DIVISI_HOT, where
-# plans are searched.
+# clang inlines less, which takes a seventh less of a build's processor time, but in the libraries with the property DIVISI_HOT, which
+# take most of the time of a search for plans.
 target_compile_options(DivisiCompilerOptions INTERFACE
   "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:Clang>,$<NOT:$<BOOL:$<TARGET_PROPERTY:DIVISI_HOT>>>>:SHELL:-mllvm -inline-threshold=50>")
 # mlir_tablegen looks for included .td files here.

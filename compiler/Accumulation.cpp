@@ -118,7 +118,7 @@ private:
     return llvm::Error::success();
   }
 
-  /// The smallest divisor of the batch from `least` on; 0 if there is none.
+  /// The smallest divisor of the batch from `least` to the most microbatches of a step; 0 if there is none.
   int64_t divisorFrom(int64_t least) const {
     for (int64_t count = std::max<int64_t>(least, 2); count <= std::min(batch, MicrobatchOptions::most); ++count)
       if (batch % count == 0)

@@ -7,7 +7,9 @@
 #include "compiler/RankPlans.h"
 #include "passes/Pipelining/StepParts.h"
 #include "passes/Planning/FollowPlan.h"
+#include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/Passes.h"
+#include "passes/Planning/Remat/Rematerialize.h"
 #include "passes/Planning/Strategy.h"
 
 using namespace mlir;
@@ -163,8 +165,10 @@ LogicalResult Compilation::toPlanned() {
         return failure();
       level = levelOf(*model.module); // a search may choose one device
     } else if (plan.remat.value_or(0) > 0) {
-      if (failed(session.run([&](OpPassManager &pm) { addRemat(pm, *plan.remat); })))
+      if (failed(session.run(addSimplify)))
         return failure();
+      planning::separateScalars(*model.module); // as a plan does: the segments are those that it prices
+      planning::rematerializeBest(*model.module, *plan.remat);
     }
   }
   if (!plan.model.empty()) { // before shapes are local, so that a plan file names the cuts of the program

@@ -4,7 +4,6 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Program.h"
-#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
@@ -16,7 +15,6 @@ static Error writeTemporary(MemoryBufferRef object, SmallVectorImpl<std::string>
   if (auto code = sys::fs::createTemporaryFile("divisi", "o", descriptor, file))
     return createStringError(code, "cannot write a temporary object file: " + code.message());
   files.push_back(file.str().str());
-  sys::RemoveFileOnSignal(file);
   raw_fd_ostream out(descriptor, /*shouldClose=*/true);
   out << object.getBuffer();
   out.flush();
@@ -33,15 +31,12 @@ Error divisi::compiler::linkProgram(ArrayRef<std::unique_ptr<MemoryBuffer>> obje
   SmallVector<std::string> files;
   SmallString<128> log;
   auto cleanUp = scope_exit([&] {
-    files.push_back(log.str().str());
-    for (const std::string &file : files) {
+    for (const std::string &file : files)
       sys::fs::remove(file);
-      sys::DontRemoveFileOnSignal(file);
-    }
+    sys::fs::remove(log);
   });
   if (auto code = sys::fs::createTemporaryFile("divisi", "log", log))
     return createStringError(code, "cannot write a temporary file: " + code.message());
-  sys::RemoveFileOnSignal(log);
   for (const auto &object : objects)
     if (auto failed = writeTemporary(*object, files))
       return failed;

@@ -18,7 +18,8 @@ llvm::Expected<MeshPlan> compiler::parseMeshPlan(llvm::StringRef text) {
     if (key == "zero")
       good = !value.getAsInteger(10, plan.zero) && plan.zero >= 1 && plan.zero <= 3;
     else if (key == "microbatches")
-      counted = good = !value.getAsInteger(10, plan.options.microbatches) && plan.options.microbatches >= 1;
+      counted = good = !value.getAsInteger(10, plan.options.microbatches) && plan.options.microbatches >= 1 &&
+                       plan.options.microbatches <= MicrobatchOptions::most;
     else if (key == "schedule")
       scheduled = good = planning::pipeline::parseScheduleKind(value).has_value();
     else

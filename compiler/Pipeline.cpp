@@ -102,11 +102,6 @@ static void addDecompose(OpPassManager &pm, bool all) {
 
 void compiler::addSimplify(OpPassManager &pm) { addDecompose(pm, /*all=*/false); }
 
-void compiler::addRemat(OpPassManager &pm, int64_t count) {
-  addSimplify(pm);
-  pm.addPass(planning::createRematerializePass({count}));
-}
-
 void compiler::addPlanPipeline(OpPassManager &pm, const PlanOptions &options) {
   addSimplify(pm);
   planning::PlanPassOptions plan;

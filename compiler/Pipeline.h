@@ -55,8 +55,6 @@ struct PlanOptions {
 void addMicrobatchPipeline(mlir::OpPassManager &pm, const MicrobatchOptions &options);
 /// From a module with microbatches, for one device or partitioned, to tasks and their schedule.
 void addTaskPipeline(mlir::OpPassManager &pm, const MicrobatchOptions &options);
-/// From train to train, for one device: recomputes `count` segments of the forward pass.
-void addRemat(mlir::OpPassManager &pm, int64_t count);
 /// Before a module with microbatches is planned: assigns stages, some of which lack axes of the mesh.
 void addNarrowStages(mlir::OpPassManager &pm, const std::string &mesh, const MicrobatchOptions &options);
 /// From train to planned.

@@ -60,7 +60,7 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
     auto value = dictionary.getAs<IntegerAttr>(name);
     if (number == &options.remat && !dictionary.contains(name))
       continue;
-    if (!value || !value.getType().isInteger(64) || value.getInt() < 1 || value.getInt() > 65536)
+    if (!value || !value.getType().isInteger(64) || value.getInt() < 1 || value.getInt() > MicrobatchOptions::most)
       return fail("'" + name + "' must be a number from 1 to 65536, such as 2 : i64");
     *number = value.getInt();
   }

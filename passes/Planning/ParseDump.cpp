@@ -77,7 +77,7 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> divisi::readDump(const std::
     if (status.type() != llvm::sys::fs::file_type::regular_file)
       return llvm::createStringError(llvm::sys::fs::is_directory(status) ? "it is a folder" : "it is not a regular file");
     if (status.getSize() > mostBytes)
-      return llvm::createStringError("it is too large");
+      return llvm::createStringError("it is larger than 4 GiB");
   }
   auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(file);
   if (!buffer)

@@ -18,8 +18,7 @@ def RematerializePass : Pass<"rematerialize", "::mlir::ModuleOp"> {
   let summary = "Rematerialization: recomputes segments of the forward pass in the backward pass instead of keeping their values";
   let description = [{
     Input: @train of simple operations (after decompose), for one device; or partitioned, with stages (assign-stages), whose
-    segments do not cross stages. Splat constants and broadcast scalars are cloned for each user, as before a plan is made:
-    they are no memory that a segment could save. The forward pass is cut with the fewest live bytes. Of the segments that save memory, the
+    segments do not cross stages. The forward pass is cut with the fewest live bytes. Of the segments that save memory, the
     `count` best by bytes saved per second are cloned before the first operation of the backward pass that reads one of their
     values. The clones read values of earlier segments through a graph.reshape with `barrier`, so that common subexpression
     elimination does not merge them with the originals.

@@ -7,12 +7,13 @@
 #include "divisi/ModelFlags.h"
 #include "divisi/Output.h"
 #include "divisi/RandomData.h"
-#include "divisi/TemporaryFolder.h"
 
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
@@ -28,6 +29,14 @@ struct ProfileFlags {
   std::string model, database, from, layers;
   std::vector<std::string> strategies, forwarded;
   int64_t devices = 1, steps = 40;
+};
+
+/// A temporary folder; it is removed with its contents.
+struct TemporaryFolder {
+  llvm::SmallString<128> path;
+  std::error_code error = llvm::sys::fs::createUniqueDirectory("divisi-profile", path);
+  ~TemporaryFolder() { llvm::sys::fs::remove_directories(path); }
+  std::string file(llvm::StringRef name) const { return (path + "/" + name).str(); }
 };
 
 class Profiling {
@@ -52,6 +61,15 @@ public:
   }
 
 private:
+  int execute(std::vector<std::string> arguments) {
+    std::vector<llvm::StringRef> list(arguments.begin(), arguments.end());
+    std::string error;
+    int code = llvm::sys::ExecuteAndWait(arguments[0], list, std::nullopt, {}, 0, 0, &error);
+    if (!error.empty())
+      fail(arguments[0] + ": " + error);
+    return code;
+  }
+
   /// Compiles the model with each strategy, and trains each program for some steps on random data.
   int measure(ProfileDatabase &database) {
     if (folder.error)
@@ -68,7 +86,7 @@ private:
       compile.insert(compile.end(), flags.forwarded.begin(), flags.forwarded.end());
       if (!way.empty())
         compile.insert(compile.end(), {"--devices", std::to_string(flags.devices), "--strategy", way});
-      if (int code = folder.execute(compile))
+      if (int code = execute(compile))
         return code;
       std::vector<std::string> data;
       int64_t ranks = 1;
@@ -80,7 +98,7 @@ private:
       train.insert(train.end(), data.begin(), data.end());
       train.insert(train.end(), {"--steps", std::to_string(flags.steps), "--init", "1", "--lr", "0", "--no-shuffle",
                                  "--quiet", "--profile", times});
-      if (int code = folder.execute(train))
+      if (int code = execute(train))
         return code;
       if (auto error = database.fold(times))
         return fail(llvm::toString(std::move(error)));

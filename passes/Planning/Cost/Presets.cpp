@@ -114,16 +114,16 @@ Calibration usualMachine(int cores) {
 }
 
 /// Of what a copy reaches in the caches, that kernels of programs reach (docs/numbers.md, "Kernels of CPU programs"): they read more
-/// operands, in other orders, that another kernel has just written.
-constexpr double shareOfCopies = 0.5;
+/// operands, in other orders, that another kernel has just written, of a team also another thread.
+constexpr double shareOfCopies = 0.6, ofTeam = 0.5;
 
 Calibration figuresOf(const Machine &machine) {
   if (!machine.calibration)
     return usualMachine(machine.cores);
   Calibration figures = *machine.calibration;
-  for (Rates *rates : {&figures.core, &figures.all})
+  for (auto [rates, share] : {std::pair(&figures.core, shareOfCopies), std::pair(&figures.all, ofTeam)})
     for (Rate &point : rates->kernels)
-      point.rate = std::max(std::min(point.rate, rates->bandwidth), point.rate * shareOfCopies);
+      point.rate = std::max(std::min(point.rate, rates->bandwidth), point.rate * share);
   return figures;
 }
 
@@ -217,7 +217,7 @@ Cluster::Device planning::shareOf(const Machine &machine, int64_t ranks) {
   }
   for (Rate &point : device.kernels)
     point.size *= part; // ranks on a core share its caches
-  device.launch = 0.2e-6; // of a call or a kernel with little work, which stays on one thread
+  device.launch = 0.1e-6; // of a call or a kernel with little work, which stays on one thread
   return device;
 }
 

@@ -53,7 +53,7 @@ constexpr int kernelsOfConvolution = 1, kernelsOfFilters = 3;
 constexpr double shareOfKernels = 0.5;
 /// The same of a processor's, by the peak of matmuls: kernels have no fused multiply-add either, use half of the widest vectors,
 /// and load what they compute with (docs/numbers.md, "Kernels of CPU programs").
-constexpr double shareOfCpuKernels = 0.2;
+constexpr double shareOfCpuKernels = 0.35;
 /// Seconds in which a core ends the sum of a row: the parts of a vector are added, and what follows waits for them. (8 to 17 ns for each
 /// sum of softmax and layer norms over rows of 10 and 16 elements; EPYC with AVX-512.)
 constexpr double endOfRow = 12e-9;

@@ -3,7 +3,6 @@
 #include "dialects/Dist/Tasks.h"
 #include "dialects/Graph/Nodes.h"
 #include "passes/Planning/Cost/Nominal.h"
-#include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/ModuleProblem.h"
 #include "passes/Planning/Passes.h"
 #include "passes/Planning/Remat/Segments.h"
@@ -294,11 +293,7 @@ namespace {
 struct RematerializePass : impl::RematerializePassBase<RematerializePass> {
   using RematerializePassBase::RematerializePassBase;
 
-  void runOnOperation() final {
-    if (count > 0)
-      separateScalars(getOperation()); // as plans do: the segments are those that a plan prices
-    rematerializeBest(getOperation(), count);
-  }
+  void runOnOperation() final { rematerializeBest(getOperation(), count); }
 };
 } // namespace
 } // namespace divisi::planning

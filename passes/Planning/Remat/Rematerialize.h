@@ -16,7 +16,7 @@ struct NamedRemat {
 };
 
 /// The segments whose rematerialization saves memory, most bytes saved per second first. Needs simple operations (after
-/// decompose).
+/// decompose), and scalars of their own for each user (separateScalars): they are no memory that a segment could save.
 std::vector<NamedRemat> rematSegments(mlir::ModuleOp module);
 
 /// Recomputes segments: clones their operations before the first operation of the backward pass that reads one of their

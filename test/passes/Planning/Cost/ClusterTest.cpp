@@ -207,7 +207,7 @@ TEST(Presets, RanksShareWhatWasMeasured) {
   EXPECT_NEAR(of(32)->device.kernels[0].size, 1 << 15, 1e-6);
 
   // A matmul at a measured size, half way between two on a logarithmic scale, and beyond the last; a convolution; traffic
-  // inside of a cache, of which kernels of programs reach half, and beyond.
+  // inside of a cache, of which kernels of teams reach half, and beyond.
   const Prices one(of(1)->device);
   auto productOf = [&](double flops, double bytes) {
     divisi::step::Work work{divisi::graph::Form::product, flops, bytes};
@@ -226,6 +226,7 @@ TEST(Presets, RanksShareWhatWasMeasured) {
   images.n = 64, images.filters = true;
   EXPECT_NEAR(one.seconds(images, fp32), 1e7 / 1e11, 1e-12);
   EXPECT_NEAR(seconds(0, 1 << 19), (1 << 19) / 0.5e11, 1e-12);
+  EXPECT_NEAR(of(16)->device.kernels[0].rate, 0.6 * 2e10, 1); // of a core, which finds what it has written itself
   // The ends of rows are divided among the threads for which the kernel is large enough: 64 KiB each.
   auto rowSeconds = [&](double bytes, double sums) {
     divisi::step::Work work{divisi::graph::Form::elementwise, 0, bytes};
