@@ -5,9 +5,6 @@
 
 #include "llvm/ADT/StringSet.h"
 
-#include "mlir/IR/Verifier.h"
-#include "mlir/Pass/PassManager.h"
-
 #include <cmath>
 #include <map>
 #include <set>
@@ -270,12 +267,9 @@ FailureOr<std::shared_ptr<const SplitModule>> compiler::splitModule(ModuleOp mod
   auto split = std::make_shared<SplitModule>();
   split->module = module.clone();
   split->microbatches = microbatches;
-  PassManager manager(module.getContext());
   MicrobatchOptions options;
   options.microbatches = microbatches;
-  addMicrobatchPipeline(manager, options);
-  manager.enableVerifier(false); // once, of the result
-  if (failed(manager.run(*split->module)) || failed(verify(*split->module)))
+  if (failed(runPasses(*split->module, [&](OpPassManager &pm) { addMicrobatchPipeline(pm, options); })))
     return failure();
   split->hash = hashOfModel(*split->module);
   return std::shared_ptr<const SplitModule>(std::move(split));

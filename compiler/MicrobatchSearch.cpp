@@ -1,7 +1,5 @@
 #include "compiler/MicrobatchSearch.h"
 
-#include "mlir/Pass/PassManager.h"
-
 #include <set>
 
 using namespace mlir;
@@ -24,10 +22,11 @@ int64_t compiler::searchMicrobatches(ModuleOp module, const TrainOptions &train,
     options.batchNormGroups = count;
     options.splitProjections = true; // as in every search
     OwningOpRef<ModuleOp> step = module.clone();
-    PassManager manager(module.getContext());
-    addTrainPipeline(manager, options);
-    addSimplify(manager);
-    if (count < 2 || failed(manager.run(*step)))
+    auto passes = [&](OpPassManager &pm) {
+      addTrainPipeline(pm, options);
+      addSimplify(pm);
+    };
+    if (count < 2 || failed(runPasses(*step, passes)))
       continue;
     PipelineRequest own = request;
     own.microbatches = count;

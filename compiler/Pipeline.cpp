@@ -17,6 +17,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Transforms/Passes.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -179,6 +180,13 @@ void compiler::addExecPipeline(OpPassManager &pm, bool forGpu, bool epilogues) {
     pm.nest<func::FuncOp>().addPass(codegen::createBatchKernelsPass());
   pm.addPass(codegen::createAssignBuffersPass());
   pm.addPass(identity::createNameNodesPass());
+}
+
+LogicalResult compiler::runPasses(ModuleOp module, llvm::function_ref<void(OpPassManager &)> addPasses) {
+  PassManager manager(module.getContext());
+  addPasses(manager);
+  manager.enableVerifier(false);
+  return failure(failed(manager.run(module)) || failed(verify(module)));
 }
 
 void compiler::registerAll(DialectRegistry &registry) {

@@ -66,6 +66,9 @@ void addLoops(mlir::OpPassManager &pm, bool forGpu, bool epilogues = true);
 /// From train (one device) or dist to exec. Kernels for GPUs share fewer values through memory.
 void addExecPipeline(mlir::OpPassManager &pm, bool forGpu, bool epilogues = true);
 
+/// Runs passes on a module. It is verified once, at the end: behind each pass that takes a sixth of a compilation.
+mlir::LogicalResult runPasses(mlir::ModuleOp module, llvm::function_ref<void(mlir::OpPassManager &)> addPasses);
+
 /// Registers the dialects and their lowerings.
 void registerAll(mlir::DialectRegistry &registry);
 

@@ -2,8 +2,6 @@
 
 #include "passes/Planning/NarrowPlan.h"
 
-#include "mlir/Pass/PassManager.h"
-
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
@@ -42,9 +40,7 @@ LogicalResult compiler::applyStages(ModuleOp module, const ModuleCandidate &plan
 FailureOr<StepInParts> StepInParts::make(ModuleOp module, const MicrobatchOptions &options, const Cluster &cluster) {
   StepInParts step;
   step.module = std::make_shared<OwningOpRef<ModuleOp>>(module.clone());
-  PassManager manager(module.getContext());
-  addMicrobatchPipeline(manager, options);
-  if (failed(manager.run(**step.module)))
+  if (failed(runPasses(**step.module, [&](OpPassManager &pm) { addMicrobatchPipeline(pm, options); })))
     return failure();
   step.hash = hashOfModel(**step.module);
   separateScalars(**step.module);

@@ -6,8 +6,6 @@
 #include "dialects/Exec/Exec.h"
 #include "dialects/Graph/WhenNeeded.h"
 
-#include "mlir/Pass/PassManager.h"
-
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
@@ -32,13 +30,13 @@ LogicalResult compiler::toTasks(ModuleOp module, const ModuleCandidate &plan, co
   if (failed(applyStages(module, plan, options, {})))
     return failure();
   removeNoiseScale(module);
-  PassManager manager(module.getContext());
-  if (plan.mesh.devices() > 1)
-    addDistPipeline(manager, {}, options);
-  else if (options.any())
-    addTaskPipeline(manager, options);
-  addMore(manager);
-  return manager.run(module);
+  return runPasses(module, [&](OpPassManager &pm) {
+    if (plan.mesh.devices() > 1)
+      addDistPipeline(pm, {}, options);
+    else if (options.any())
+      addTaskPipeline(pm, options);
+    addMore(pm);
+  });
 }
 
 /// Compiles a candidate to tasks; sets its arena and the expected time of a step. Returns the share of it that was

@@ -3,8 +3,6 @@
 #include "passes/Planning/ParseDump.h"
 #include "passes/Training/Optimizer.h"
 
-#include "mlir/IR/Verifier.h"
-
 #include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
@@ -50,10 +48,7 @@ LogicalResult Session::read(const ModelRequest &request) {
 }
 
 LogicalResult Session::run(llvm::function_ref<void(OpPassManager &)> addPasses) {
-  PassManager manager(&context);
-  addPasses(manager);
-  manager.enableVerifier(false);
-  return failure(failed(manager.run(*model.module)) || failed(verify(*model.module)));
+  return runPasses(*model.module, addPasses);
 }
 
 FailureOr<std::optional<double>> compiler::followTrainingInfo(ModuleOp module, const ImportOptions &flags, TrainOptions &train) {

@@ -77,7 +77,7 @@ static bool isCount(const std::string &text) {
 static void addMicrobatches(CLI::App &group, int64_t &count, const std::string &help) {
   auto take = [&count](const std::string &text) { count = text == "auto" ? 0 : std::stoll(text); };
   auto check = [](const std::string &text) -> std::string {
-    return text == "auto" || (isCount(text) && std::stoll(text) >= 1 && std::stoll(text) <= 65536)
+    return text == "auto" || (isCount(text) && std::stoll(text) >= 1 && std::stoll(text) <= compiler::MicrobatchOptions::most)
                ? ""
                : "expected auto or a number from 1 to 65536, got '" + text + "'";
   };

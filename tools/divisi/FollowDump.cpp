@@ -2,7 +2,6 @@
 
 #include "compiler/Session.h"
 #include "dialects/Dist/Dist.h"
-
 #include "passes/Planning/ParseDump.h"
 
 using namespace mlir;

@@ -82,7 +82,7 @@ void PlanFlags::addTo(CLI::App &command, bool explains) {
         ->add_option("--microbatches", microbatches,
                      "gradient accumulation over this number of parts of the batch (default: as many as the memory "
                      "needs); of pipelines: only those with this number of microbatches")
-        ->check(CLI::Range(1, 65536))
+        ->check(CLI::Range(int64_t(1), compiler::MicrobatchOptions::most))
         ->excludes("--plan");
     auto *staged = command.add_option_group("Pipelines");
     staged->add_flag("--pipelines", pipelines,
@@ -127,8 +127,7 @@ std::string PlanFlags::finish(const CLI::App &command, bool explains) {
   else if (profile.empty() != (objective == "step"))
     wrong = "--objective pipedream is for a --profile of layers, and such a profile for it";
   for (const char *flag : {"--cluster", "--mesh", "--html"})
-    if (auto *option = command.get_option_no_throw(flag);
-        option && option->count() && option->as<std::string>().empty())
+    if (given(flag) && command.get_option(flag)->as<std::string>().empty())
       wrong = std::string(flag) + " is empty";
   if (wrong.empty() && command.get_option("--price")->count())
     wrong = parsePrice(priceText, price);
