@@ -26,6 +26,9 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
 
+/// Scores of a head from which attention in one call pays on processors.
+static constexpr int64_t leastScoresOnCpu = 256 * 256;
+
 void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) {
   if (options.splitProjections)
     pm.addPass(planning::createSplitProjectionsPass());
@@ -36,8 +39,8 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   pm.addPass(createCanonicalizerPass());
   bool half = options.precision == "fp16", small = half || options.precision == "bf16";
   const std::string type = half ? "f16" : "bf16";
-  if (small && options.forGpu && options.fusedAttention) {
-    pm.addPass(training::createFormAttentionPass({type}));
+  if (small && options.fusedAttention) {
+    pm.addPass(training::createFormAttentionPass({type, options.forGpu ? 0 : leastScoresOnCpu}));
     pm.addPass(createCanonicalizerPass());
   }
   if (small)

@@ -66,6 +66,7 @@ def suites(build):
             Suite("gpu", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build)]),
             Suite("ptx-interpreted", [python, str(SOURCE / "test/gpu/ptx_interpreted.py"), "--build", str(build)]),
             Suite("auto", [python, str(SOURCE / "test/models/auto.py"), "--divisi", divisi]),
+            Suite("attention", [python, str(SOURCE / "test/models/attention.py"), "--divisi", divisi]),
             Suite("remat", [python, str(SOURCE / "test/models/remat.py"), "--divisi", divisi]),
             Suite("unrolled", [python, str(SOURCE / "test/models/unrolled.py"), "--divisi", divisi]),
             Suite("models", models),

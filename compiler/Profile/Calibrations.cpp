@@ -13,7 +13,7 @@ namespace json = llvm::json;
 
 /// Of a list of rates.
 static constexpr size_t mostPoints = 16;
-static constexpr int64_t formatVersion = 5;
+static constexpr int64_t formatVersion = 6;
 
 std::string Calibrations::defaultFile() { return cachedFile("DIVISI_CALIBRATION", "calibration.json"); }
 

@@ -6,7 +6,7 @@
 namespace divisi::compiler {
 
 /// Calibrations of machines, by their names. A JSON file:
-/// {"divisi_calibration": 5, "machines": {"Xeon, 2 cores": {"message": 5e9, "large": 2e9, "core": RATES, "all": RATES}}}, RATES being
+/// {"divisi_calibration": 6, "machines": {"Xeon, 2 cores": {"message": 5e9, "large": 2e9, "core": RATES, "all": RATES}}}, RATES being
 /// {"flops": 3e11, "bandwidth": 2e10, "bf16": 6e11, "matmuls": [[FLOPs, FLOP/s], ...], "convolutions": [...],
 ///  "filters": [...], "kernels": [[bytes, bytes/s], ...], "packings": [...]}: planning::Calibration.
 class Calibrations {

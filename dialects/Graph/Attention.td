@@ -34,7 +34,7 @@ def Graph_AttentionOp : Graph_AttentionOp_<"attention"> {
   let example = [{
     %o, %s = graph.attention %q, %k, %v {causal, scale = 1.250000e-01 : f64} : (tensor<8x128x12x64xbf16>, tensor<8x128x12x64xbf16>,
       tensor<8x128x12x64xbf16>) -> (tensor<8x128x12x64xbf16>, tensor<8x12x128xf32>)}];
-  let insertedBy = "form-attention, for devices whose libraries have it";
+  let insertedBy = "form-attention, in 16 bits";
   let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v, Optional<AnyRankedTensor>:$bias,
                        F64Attr:$scale, UnitAttr:$causal);
   let results = (outs AnyRankedTensor:$result, AnyRankedTensor:$stats);

@@ -88,6 +88,11 @@ struct Pattern {
            llvm::none_of(selected, [&](const Selected &mask) { return dependsOnParameters(mask.condition, seen); });
   }
 
+  int64_t scoresOfHead() {
+    auto type = tensorType(softmax.getX());
+    return type.getDimSize(2) * type.getDimSize(3);
+  }
+
 private:
   /// Whether masks can be combined. The softmax of a query whose keys are all masked depends on the finite mask values,
   /// which must then be equal.
@@ -231,7 +236,7 @@ struct FormAttentionPass : impl::FormAttentionPassBase<FormAttentionPass> {
     SmallVector<Pattern> patterns;
     getOperation().walk([&](SoftmaxOp softmax) {
       Pattern pattern;
-      if (pattern.match(softmax))
+      if (pattern.match(softmax) && pattern.scoresOfHead() >= leastScores)
         patterns.push_back(pattern);
     });
     for (const Pattern &pattern : patterns)

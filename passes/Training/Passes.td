@@ -77,12 +77,13 @@ def GroupBatchNormPass : Pass<"group-batch-norm", "::mlir::ModuleOp"> {
 def FormAttentionPass : Pass<"form-attention", "::mlir::ModuleOp"> {
   let summary = "Replaces the matmuls and the softmax that exporters write for attention by graph.attention";
   let description = [{
-    Input: @loss in f32, for a device whose libraries compute attention in 16 bits. A softmax over the last dimension between two
+    Input: @loss in f32, for a program that computes attention in 16 bits. A softmax over the last dimension between two
     matmuls, with constant factors and masks that are added or selected, becomes graph.attention on operands of the type `type`,
     each [batch, sequence, heads, depth]. A causal mask that is computed from indices alone becomes `causal`; other masks become
     a bias, if they depend on no parameter. The head's depth must be a multiple of 8 and at most 128. If the softmax is `safe`,
     a causal mask beside another one becomes a part of the bias, and queries whose keys are all masked by -infinity get zeros
-    (and a bias of zero, so that nothing is NaN).
+    (and a bias of zero, so that nothing is NaN). A call costs some microseconds for each head: heads with fewer than `least-scores`
+    scores are left alone.
 
     ```mlir
     %s = graph.matmul %q, %k {transpose_rhs} : (tensor<8x12x128x64xf32>, tensor<8x12x128x64xf32>) -> tensor<8x12x128x128xf32>
@@ -93,7 +94,8 @@ def FormAttentionPass : Pass<"form-attention", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
-  let options = [Option<"type", "type", "std::string", "\"bf16\"", "bf16 or f16">];
+  let options = [Option<"type", "type", "std::string", "\"bf16\"", "bf16 or f16">,
+                 Option<"leastScores", "least-scores", "int64_t", "0", "of a head, below which attention stays as it is">];
 }
 
 def ReducePrecisionPass : Pass<"reduce-precision", "::mlir::ModuleOp"> {

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Times one training step of Divisi beside PyTorch (eager, channels_last, torch.compile) and JAX on the CPU.
 
-    bench.py [--divisi PATH] [--models mlp,lenet,gpt2,lstm,resnet18] [--peers eager,compile,jax] [--optimizer sgdm|adam]
-             [--threads 2] [--rounds 3] [--exports FOLDER] [--out FOLDER] [--compile-args "..."]
+    bench.py [--divisi PATH] [--models mlp,lenet,gpt2,lstm,resnet18] [--peers eager,compile,max_autotune,jax]
+             [--precision fp32|bf16] [--optimizer sgdm|adam] [--threads 2] [--rounds 3] [--exports FOLDER] [--out FOLDER]
+             [--compile-args "..."]
 
 Every row is a fresh process; the peers alternate within a round, so a change of the machine hits all alike. Rows in
 which something else kept more than a tenth of a core busy are left out where quieter ones exist, and starred where not.
-Convolutional models also run in PyTorch's channels_last format. Writes OUT/bench.json (every row) and OUT/bench.md (the
+Convolutional models also run in PyTorch's channels_last format. In bf16 PyTorch has autocast, and JAX is left out. Writes OUT/bench.json (every row) and OUT/bench.md (the
 table). Without --divisi only the peers run.
 """
 
@@ -22,8 +23,8 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-CONVOLUTIONAL = ("lenet", "resnet18")
-NOT_IN_JAX = ("lstm",)  # peers/jax_models.py
+CONVOLUTIONAL = ("lenet", "resnet18", "resnet50")
+IN_JAX = ("mlp", "lenet", "gpt2", "resnet18")  # peers/jax_models.py
 QUIET = 0.1  # cores that something else may keep busy
 TIMEOUT = 600  # seconds for one row
 
@@ -33,6 +34,7 @@ def arguments():
     p.add_argument("--divisi", help="the compiler's command-line program")
     p.add_argument("--models", default="mlp,lenet,gpt2,lstm,resnet18")
     p.add_argument("--peers", default="eager,compile,jax", help="comma-separated; empty for Divisi alone")
+    p.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
     p.add_argument("--optimizer", default="sgdm", choices=["sgdm", "adam"])
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--rounds", type=int, default=3)
@@ -46,11 +48,11 @@ def command_of(peer, model, o):
     """The command of the process that measures one row."""
     script, threads = lambda name: str(HERE / "peers" / name), str(o.threads)
     if peer == "divisi":
-        extra = o.compile_args.split()
+        extra = [*o.compile_args.split(), "--precision", o.precision]
         return [script("divisi_step.py"), o.divisi, str(o.exports), model, o.optimizer, threads, *extra]
     if peer == "jax":
         return [script("jax_step.py"), model, o.optimizer]
-    return [script("torch_step.py"), peer, model, o.optimizer, threads]
+    return [script("torch_step.py"), peer, model, o.optimizer, threads, o.precision]
 
 
 def run(peer, model, o, caches):
@@ -77,7 +79,7 @@ def run(peer, model, o, caches):
         print(f"{model} {peer}: exit {done.returncode}\n{(done.stdout + done.stderr)[-2000:]}", flush=True)
         return None
     row.update(peer=peer, optimizer=o.optimizer, threads=o.threads)
-    if peer == "compile":
+    if "compile" in peer or peer == "max_autotune":
         row["cache"] = "warm" if warm else "cold"
     print(
         f"{model} {peer}: {row['median_ms']} ms [{row['p10_ms']}-{row['p90_ms']}], first {row['first_s']} s, "
@@ -125,7 +127,7 @@ def table(rows):
         ours = all_figures.get("divisi")
         for peer, f in all_figures.items():
             seconds = f"{statistics.median(f['cold'] or f['warm']):.2f}"
-            if peer == "compile":
+            if "compile" in peer or peer == "max_autotune":
                 warm = f"{statistics.median(f['warm']):.2f} warm" if f["warm"] else ""
                 cold = f"{statistics.median(f['cold']):.2f} cold" if f["cold"] else ""
                 seconds = ", ".join(filter(None, (cold, warm)))
@@ -137,13 +139,13 @@ def table(rows):
     return "\n".join(lines) + "\n"
 
 
-def same_start(rows):
+def same_start(rows, tolerance):
     """Divisi starts from PyTorch's weights and data, so the first loss must be PyTorch's. Lists what is not."""
     want = {r["model"]: r["loss"] for r in rows if r["peer"] == "eager"}
     return [
         f"{r['model']}: first loss {r['loss']}, PyTorch's {want[r['model']]}"
         for r in rows
-        if r["peer"] == "divisi" and r["model"] in want and abs(r["loss"] / want[r["model"]] - 1) > 1e-4
+        if r["peer"] == "divisi" and r["model"] in want and abs(r["loss"] / want[r["model"]] - 1) > tolerance
     ]
 
 
@@ -161,8 +163,8 @@ def main():
             subprocess.run([sys.executable, str(HERE / "export.py"), str(o.exports), *models], check=True)
         for _ in range(o.rounds):
             for model in models:
-                also = ["channels_last"] if model in CONVOLUTIONAL and "eager" in peers else []
-                have = [p for p in peers if p != "jax" or model not in NOT_IN_JAX]
+                have = [p for p in peers if p != "jax" or (model in IN_JAX and o.precision == "fp32")]
+                also = [f"{p}_channels_last".removeprefix("eager_") for p in ("eager", "compile") if p in have and model in CONVOLUTIONAL]
                 for peer in (["divisi"] if o.divisi else []) + have + also:
                     rows.append(run(peer, model, o, work / "inductor"))
     failed = rows.count(None)
@@ -171,7 +173,7 @@ def main():
     text = f"{o.optimizer}, {o.threads} threads, {o.rounds} rounds; a star: no undisturbed row.\n\n{table(rows)}"
     (o.out / "bench.md").write_text(text)
     print("\n" + text)
-    wrong = same_start(rows)
+    wrong = same_start(rows, 1e-4 if o.precision == "fp32" else 1e-2)
     print("\n".join(wrong), end="\n" if wrong else "")
     return 1 if failed or wrong else 0
 

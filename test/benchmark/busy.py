@@ -55,7 +55,7 @@ def divisi_ms(program, exports, name, steps):
 def torch_ms(peer, name, threads, policy):
     """The median step of PyTorch."""
     environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **({"OMP_WAIT_POLICY": policy} if policy else {}))
-    command = [sys.executable, HERE / "peers/torch_step.py", peer, name, "sgdm", str(threads)]
+    command = [sys.executable, HERE / "peers/torch_step.py", peer, name, "sgdm", str(threads), "fp32"]
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.splitlines()[-1])["median_ms"]
 

@@ -30,16 +30,6 @@ SHAPES = {
 }
 
 
-class BertBlock(models.Block):
-    """One encoder layer, layer norms behind, gelu by erf."""
-
-    causal, gelu = False, "none"
-
-    def forward(self, x):
-        x = self.ln1(x + self.attend(x))
-        return self.ln2(x + self.feed(x))
-
-
 class Bottleneck(nn.Module):
     def __init__(self, inside, width, stride):
         super().__init__()
@@ -78,11 +68,11 @@ def build(name):
     if name == "gpt2_small":
         return models.GPT(layers=12, width=768, heads=12, vocabulary=50257, length=1024)
     if name == "bert_base":
-        return models.GPT(layers=12, width=768, heads=12, vocabulary=30522, length=128, block=BertBlock)
+        return models.GPT(layers=12, width=768, heads=12, vocabulary=30522, length=128, block=models.BertBlock)
     if name == "gpt2_medium":
         return models.GPT(layers=24, width=1024, heads=16, vocabulary=50257, length=1024)
     if name == "bert_large":
-        return models.GPT(layers=24, width=1024, heads=16, vocabulary=30522, length=512, block=BertBlock)
+        return models.GPT(layers=24, width=1024, heads=16, vocabulary=30522, length=512, block=models.BertBlock)
     if name == "resnet50":
         return ResNet50()
     if name != "mlp_large":

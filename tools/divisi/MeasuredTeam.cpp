@@ -30,9 +30,10 @@ constexpr int sides[] = {8, 16, 32, 64, 96, 128, 256, 512};
 /// takes as long, and the ways differ by a factor of three.
 constexpr int64_t small = 16, batchOfSmall = 16, waysToStore = 4;
 static_assert(2 * small * small * small == planning::Calibration::mostOnOneThread);
-constexpr int64_t largest = sides[std::size(sides) - 1];
 /// Channels and the side of 8 images, of convolutions of 3 x 3 points; the last one stands for all larger ones.
 constexpr int64_t images[][2] = {{8, 8}, {32, 16}, {64, 32}};
+/// The side of a matmul of bf16: rows of 1,024 numbers would be in the same places of the caches.
+constexpr int64_t sideOfBfloats = 960;
 /// Rows and sides of matmuls that are far from square.
 constexpr int64_t oblong[][2] = {{32, 256}, {32, 1024}};
 constexpr size_t cachedMessage = planning::Calibration::cachedMessage, largeMessage = planning::Calibration::largeMessage;
@@ -67,7 +68,14 @@ template <typename Work> double secondsOf(const Work &work) {
 /// Bytes that a kernel reads, and the largest matmul, convolution or message.
 constexpr size_t halfOfLargest = sizes[std::size(sizes) - 1] / 2, mostRead = std::max<size_t>(largeMessage, 8 << 20);
 constexpr double fastestPacking = 1e12; // bytes/s
-constexpr DivisiGemm bfloats = matmul(largest, largest, DIVISI_BF16);
+/// The gradient of a layer's weights, which is between the fastest and the slowest of its three matmuls where these take their operands
+/// from the memory: units for bf16 reach twice as much in the caches.
+constexpr DivisiGemm gradient() {
+  DivisiGemm gemm = matmul(sideOfBfloats, sideOfBfloats, DIVISI_BF16);
+  gemm.transpose_a = 1;
+  return gemm;
+}
+constexpr DivisiGemm bfloats = gradient();
 } // namespace
 
 MeasuredTeam::MeasuredTeam(int threads, int teams, std::barrier<> &start)
@@ -141,7 +149,7 @@ void MeasuredTeam::finish() {
 }
 
 void MeasuredTeam::multiply(const DivisiGemm &gemm) {
-  void *buffers[] = {from.get(), from.get() + largest * largest, to.get()};
+  void *buffers[] = {from.get(), from.get() + sideOfBfloats * sideOfBfloats / 2, to.get()};
   divisi_gemm(&context, &gemm, buffers); // (the address names the call)
   if (gemm.batch0 == 1)
     return;

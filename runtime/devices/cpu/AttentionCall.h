@@ -1,45 +1,50 @@
-//===- AttentionCall.h - attention, one head at a time ----------*- C++ -*-===//
+//===- AttentionCall.h - attention by blocks of queries ---------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_DEVICES_CPU_ATTENTIONCALL_H
 #define DIVISI_RUNTIME_DEVICES_CPU_ATTENTIONCALL_H
 
-#include "runtime/core/Accelerator.h"
+#include "runtime/core/Context.h"
 
-#include <cstddef>
-#include <cstdint>
+#include <vector>
 
 namespace divisi::runtime {
 
-/// One call of divisi_attention or divisi_attention_grad. A head is a pair of a batch entry and a head, numbered
-/// batch-major: [0, batch * heads). Different heads write different elements, so that threads can share a call.
-class AttentionCall {
+/// How divisi_attention or divisi_attention_grad computes one shape: the scores of some queries of one head at a time, which stay in
+/// the caches. A head is a pair of a batch entry and a head, numbered batch-major: [0, batch * heads). Each thread computes some heads,
+/// which write different elements.
+class AttentionCall : public CacheEntry {
 public:
-  /// `buffers` are listed in abi.h. Throws std::runtime_error for unsupported parameters.
-  AttentionCall(AttentionKind kind, const DivisiAttention &params, void *const *buffers);
+  /// Throws std::runtime_error for unsupported parameters.
+  AttentionCall(AttentionKind kind, const DivisiAttention &params, int threads);
 
-  /// Bytes of scratch memory for each thread: k and v of one head in F32, and the scores of some queries.
-  size_t scratchBytes() const;
-  /// Computes one head. `scratch` has the alignment Scratch::alignment.
-  void run(int64_t head, char *scratch) const;
+  /// `buffers` are listed in abi.h. Throws std::runtime_error.
+  void run(DivisiContext *context, void *const *buffers);
 
 private:
-  struct Matrix;
+  /// Some queries, with the keys that are not masked for all of them, and their GEMMs.
+  struct Block {
+    int64_t rows, keys;
+    DivisiGemm scores, values;               ///< s = q k^T; o = p v
+    DivisiGemm weights, intoV, intoK, intoQ; ///< dp = do v^T; dv += p^T do; dk += ds^T q; dq = ds k
+  };
+  struct Operands;
   struct Memory;
-  struct Block;
 
+  DivisiGemm product(int64_t m, int64_t n, int64_t k) const;
+  Block blockOf(int64_t first) const;
+  const Block &blockAt(int64_t first) const;
+  void runHead(DivisiContext *thread, const Operands &operands, int64_t head, char *scratch) const;
+  void forward(DivisiContext *thread, const Operands &operands, const Memory &m, int64_t head, int64_t first) const;
+  void backward(DivisiContext *thread, const Operands &operands, const Memory &m, int64_t head, int64_t first) const;
   int64_t at(int64_t extent, int64_t head, int64_t row) const;
-  void load(const uint16_t *x, int64_t extent, int64_t head, int64_t first, Matrix to) const;
-  void store(Matrix from, uint16_t *x, int64_t extent, int64_t head, int64_t first) const;
-  void score(const Memory &m, const Block &block) const;
-  void forward(const Memory &m, const Block &block) const;
-  void backward(const Memory &m, const Block &block) const;
+  const float *biasOf(const Operands &operands, int64_t head, int64_t query) const;
+  /// The number of keys that are not masked for a query.
+  int64_t kept(int64_t query) const { return p.causal ? std::min(p.keys, query + 1) : p.keys; }
 
   AttentionKind kind;
-  const DivisiAttention &p;
+  DivisiAttention p;
   float scale;
-  const uint16_t *q, *k, *v, *grad = nullptr;
-  const float *bias;
-  uint16_t *o, *dq = nullptr, *dk = nullptr, *dv = nullptr;
-  float *stats;
+  std::vector<Block> blocks; ///< without a causal mask: the first, and the last if it is smaller
+  std::vector<std::unique_ptr<DivisiContext>> contexts; ///< of each thread, for its GEMMs
 };
 
 } // namespace divisi::runtime

@@ -3,6 +3,7 @@
 #include "runtime/core/Launch.h"
 #include "runtime/devices/cpu/ConvPlan.h"
 #include "runtime/devices/cpu/Convert.h"
+#include "runtime/devices/cpu/FilterProduct.h"
 #include "runtime/devices/cpu/OneThread.h"
 
 #include <stdexcept>
@@ -22,6 +23,10 @@ public:
     bool library = conv.type != DIVISI_F64;
     for (int64_t d = 0; d < conv.spatial; ++d)
       library &= conv.pad_low[d] >= 0 && conv.pad_high[d] >= 0;
+    if (kind == ConvKind::FilterGrad && !isSmall && (product = FilterProduct::create(conv))) {
+      bytes = product->scratchBytes();
+      return;
+    }
     if (library && conv.type != DIVISI_F16)
       plan = ConvPlan::create(kind, conv);
     if (!plan && widthOfType(conv.type) == 2) {
@@ -41,6 +46,12 @@ public:
     OneThread alone(isSmall && plan);
     char *scratch = context->scratch.reserve(bytes);
     std::array<void *, 3> operands = {buffers[0], buffers[1], buffers[2]};
+    if (product) {
+      product->run(scratch, operands, context->threads);
+      if (context->threads > 1)
+        divisi_team_ended();
+      return;
+    }
     for (size_t i = 0; i < 3 && widened; ++i)
       operands[i] = scratch + wideAt[i];
     for (size_t i = 0; i < 2 && widened; ++i)
@@ -88,6 +99,7 @@ private:
   bool isSmall;    ///< the library computes it on one thread
   bool widened = false;
   std::unique_ptr<ConvPlan> plan;
+  std::unique_ptr<FilterProduct> product;
   std::array<size_t, 3> wideAt = {};
   size_t bytes = 0;
 };

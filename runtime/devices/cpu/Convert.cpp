@@ -1,20 +1,46 @@
 #include "runtime/devices/cpu/Convert.h"
 #include "runtime/core/Half.h"
+#include "runtime/devices/cpu/Vectors.h"
 
 #include <cstring>
 
 using namespace divisi::runtime;
+
+namespace {
+struct FromBfloats {
+  DIVISI_LOOP void run(const uint16_t *from, float *to, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = bfloatToFloat(from[i]);
+  }
+};
+struct FromHalves {
+  DIVISI_LOOP void run(const uint16_t *from, float *to, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = halfToFloat(from[i]);
+  }
+};
+struct ToBfloats {
+  DIVISI_LOOP void run(const float *from, uint16_t *to, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = floatToBfloat(from[i]);
+  }
+};
+struct ToHalves {
+  DIVISI_LOOP void run(const float *from, uint16_t *to, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = floatToHalf(from[i]);
+  }
+};
+} // namespace
 
 void divisi::runtime::convertToFloat(const void *from, int64_t type, float *to, int64_t count) {
   const auto *bits = static_cast<const uint16_t *>(from);
   if (type == DIVISI_F32)
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
   else if (type == DIVISI_BF16)
-    for (int64_t i = 0; i < count; ++i)
-      to[i] = bfloatToFloat(bits[i]);
+    onVectors<FromBfloats>(bits, to, count);
   else
-    for (int64_t i = 0; i < count; ++i)
-      to[i] = halfToFloat(bits[i]);
+    onVectors<FromHalves>(bits, to, count);
 }
 
 void divisi::runtime::convertFromFloat(const float *from, void *to, int64_t type, int64_t count) {
@@ -22,18 +48,7 @@ void divisi::runtime::convertFromFloat(const float *from, void *to, int64_t type
   if (type == DIVISI_F32)
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
   else if (type == DIVISI_BF16)
-    for (int64_t i = 0; i < count; ++i)
-      bits[i] = floatToBfloat(from[i]);
+    onVectors<ToBfloats>(from, bits, count);
   else
-    for (int64_t i = 0; i < count; ++i)
-      bits[i] = floatToHalf(from[i]);
-}
-
-void divisi::runtime::roundFloats(float *values, int64_t type, int64_t count) {
-  if (type == DIVISI_BF16)
-    for (int64_t i = 0; i < count; ++i)
-      values[i] = bfloatToFloat(floatToBfloat(values[i]));
-  else if (type == DIVISI_F16)
-    for (int64_t i = 0; i < count; ++i)
-      values[i] = halfToFloat(floatToHalf(values[i]));
+    onVectors<ToHalves>(from, bits, count);
 }

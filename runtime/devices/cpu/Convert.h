@@ -10,8 +10,6 @@ namespace divisi::runtime {
 void convertToFloat(const void *from, int64_t type, float *to, int64_t count);
 /// The inverse conversion, rounded to nearest even.
 void convertFromFloat(const float *from, void *to, int64_t type, int64_t count);
-/// Rounds floats to the nearest numbers of `type` (F32, BF16 or F16), ties to even.
-void roundFloats(float *values, int64_t type, int64_t count);
 
 } // namespace divisi::runtime
 

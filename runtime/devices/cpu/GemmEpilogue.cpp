@@ -3,6 +3,7 @@
 #include "runtime/core/Launch.h"
 #include "runtime/devices/cpu/Blas.h"
 #include "runtime/devices/cpu/Convert.h"
+#include "runtime/devices/cpu/Vectors.h"
 
 #include <algorithm>
 #include <array>
@@ -29,15 +30,6 @@ struct Elements {
     convertFromFloat(from.data(), at(row, column), type, count);
   }
 };
-
-/// e^x for x in [-60, 60], in operations that compilers vectorize: 2^n e^r with |r| <= ln(2) / 2, by a Taylor series.
-inline float expOf(float x) {
-  constexpr float toWhole = 0x1.8p23F, log2e = 1.44269504F, ln2High = 0.693359375F, ln2Low = -2.12194440e-4F;
-  float shifted = x * log2e + toWhole, n = shifted - toWhole; // the lowest bits also contain n
-  float r = x - n * ln2High - n * ln2Low;
-  float series = 1 + r * (1 + r * (1 / 2.F + r * (1 / 6.F + r * (1 / 24.F + r * (1 / 120.F + r / 720.F)))));
-  return series * std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127) << 23);
-}
 
 // The tanh approximation of gelu, with sqrt(2/pi) and 0.044715 (arXiv 1606.08415): x (1 + tanh u) / 2 = x s(2 u), where
 // s is the logistic function.

@@ -21,8 +21,8 @@ memory::desc describe(const DivisiGemm &g, int64_t rows, int64_t cols, bool tran
   return {dims, type, strides};
 }
 
-/// Kernels of general matrices ("ref") are slower than a GEMM in fp32.
-bool tuned(const std::string &kernel) { return kernel.starts_with("brg") || kernel.starts_with("jit"); }
+/// The library's reference implementations ("ref") are slower than a GEMM in fp32.
+bool tuned(const std::string &kernel) { return kernel.starts_with("brg") || kernel.starts_with("jit") || kernel == "gemm:jit"; }
 } // namespace
 
 const dnnl::engine &divisi::runtime::cpuEngine() {

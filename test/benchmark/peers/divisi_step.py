@@ -20,7 +20,7 @@ OPTIMIZERS = {
     "sgdm": ["--optimizer", "sgd", "--lr", "0.001", "--momentum", "0.9"],
     "adam": ["--optimizer", "adam", "--lr", "0.0001"],
 }
-STEPS = dict(mlp=100, lenet=30, resnet18=8, gpt2=16, lstm=10)
+STEPS = dict(mlp=100, lenet=30, resnet18=8, gpt2=16, lstm=10, gpt2_small=5, bert_base=6, vit_b_16=6, resnet50=6)
 
 
 def call(command, log):

@@ -5,6 +5,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 NAMES = ("mlp", "lenet", "gpt2", "lstm", "resnet18")
+LARGE = ("gpt2_small", "bert_base", "vit_b_16", "resnet50")
 
 
 class MLP(nn.Module):
@@ -75,6 +76,16 @@ class Block(nn.Module):
         return x + self.feed(self.ln2(x))
 
 
+class BertBlock(Block):
+    """One encoder layer, layer norms behind, gelu by erf."""
+
+    causal, gelu = False, "none"
+
+    def forward(self, x):
+        x = self.ln1(x + self.attend(x))
+        return self.ln2(x + self.feed(x))
+
+
 class GPT(nn.Module):
     """A decoder in the shape of GPT-2: learned positions, the head tied to the embedding."""
 
@@ -129,7 +140,17 @@ def make(name):
         return GPT(), torch.randint(0, 8192, (8, 128)), torch.randint(0, 8192, (8, 128))
     if name == "lstm":
         return LanguageModel(), torch.randint(0, 2000, (32, 50)), torch.randint(0, 2000, (32, 50))
-    raise SystemExit(f"no model named {name}; there are {', '.join(NAMES)}")
+    if name == "gpt2_small":
+        model = GPT(layers=12, width=768, heads=12, vocabulary=50257, length=1024)
+        return model, torch.randint(0, 50257, (1, 1024)), torch.randint(0, 50257, (1, 1024))
+    if name == "bert_base":
+        model = GPT(layers=12, width=768, heads=12, vocabulary=30522, length=128, block=BertBlock)
+        return model, torch.randint(0, 30522, (8, 128)), torch.randint(0, 30522, (8, 128))
+    if name in ("vit_b_16", "resnet50"):
+        import torchvision
+
+        return getattr(torchvision.models, name)(), torch.randn(8, 3, 224, 224), torch.randint(0, 1000, (8,))
+    raise SystemExit(f"no model named {name}; there are {', '.join(NAMES + LARGE)}")
 
 
 def optimizer(name, model):

@@ -49,13 +49,13 @@ TEST_F(CalibrationFiles, GiveBackWhatWasWritten) {
 }
 
 TEST_F(CalibrationFiles, RefuseWhatIsNone) {
-  for (const char *text : {"", "{", "[]", "{}", "{\"divisi_calibration\": 6, \"machines\": {}}", "\x00\xff", "[[[[[[[[[[[[[[[[[[[["})
+  for (const char *text : {"", "{", "[]", "{}", "{\"divisi_calibration\": 7, \"machines\": {}}", "\x00\xff", "[[[[[[[[[[[[[[[[[[[["})
     EXPECT_NE(errorOf(text).find("wrong.json' is no"), std::string::npos) << text;
   const std::string rates = R"({"flops": 1e10, "bandwidth": 1e10, "matmuls": [[1e5, 1e10]], "convolutions": [], "filters": [], "kernels": [], "packings": []})";
   const std::string good = R"("message": 1e9, "large": 0, "all": {"flops": 1e11, "bandwidth": 1e10, "matmuls": [[1e5, 1e10]],
     "convolutions": [], "filters": [], "kernels": [], "packings": []}, "core": )" + rates;
   auto machine = [](const std::string &figures) {
-    return R"({"divisi_calibration": 5, "machines": {"a processor": {)" + figures + "}}}";
+    return R"({"divisi_calibration": 6, "machines": {"a processor": {)" + figures + "}}}";
   };
   std::ofstream(folder / "good.json") << machine(good);
   std::string error;
@@ -74,7 +74,7 @@ TEST_F(CalibrationFiles, RefuseWhatIsNone) {
     EXPECT_NE(errorOf(machine(text)).find("the figures of 'a processor' are not those of a machine"), std::string::npos) << text;
   }
   // An error is one line.
-  EXPECT_EQ(errorOf(R"({"divisi_calibration": 5, "machines": {"a\nb": {}}})").find('\n'), std::string::npos);
+  EXPECT_EQ(errorOf(R"({"divisi_calibration": 6, "machines": {"a\nb": {}}})").find('\n'), std::string::npos);
 }
 
 TEST(Calibration, NamesFigures) {

@@ -1,5 +1,7 @@
 // RUN: divisi-opt %s --form-attention --canonicalize --split-input-file | FileCheck %s
 // RUN: divisi-opt %s --form-attention=type=f16 --canonicalize --split-input-file | FileCheck %s --check-prefix=HALF
+// RUN: divisi-opt %s --form-attention=least-scores=256 --split-input-file | FileCheck %s --check-prefix=MANY
+// RUN: divisi-opt %s --form-attention=least-scores=257 --split-input-file | FileCheck %s --check-prefix=FEW --implicit-check-not=graph.attention
 
 // As PyTorch exports it: factors on q and k, a transposed k, a mask made from indices. Transposes of heads vanish.
 // CHECK-LABEL: @sdpa
@@ -12,6 +14,10 @@
 // CHECK-NEXT: return %[[R]]
 // HALF-LABEL: @sdpa
 // HALF: graph.attention {{.*}} -> (tensor<2x16x4x8xf16>, tensor<2x4x16xf32>)
+// MANY-LABEL: @sdpa
+// MANY: graph.attention
+// FEW-LABEL: @sdpa
+// FEW: graph.softmax
 func.func @sdpa(%q: tensor<2x16x4x8xf32>, %k: tensor<2x16x4x8xf32>, %v: tensor<2x16x4x8xf32>) -> tensor<2x16x4x8xf32> {
   %c = graph.constant dense<5.000000e-01> : tensor<2x4x16x8xf32>
   %ct = graph.constant dense<5.000000e-01> : tensor<2x4x8x16xf32>

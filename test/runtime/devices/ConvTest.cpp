@@ -1,6 +1,7 @@
 #include "runtime/core/Context.h"
 #include "runtime/core/Half.h"
 #include "runtime/devices/cpu/ConvPlan.h"
+#include "runtime/devices/cpu/FilterProduct.h"
 #include "test/runtime/devices/ConvReference.h"
 
 using namespace divisi::runtime;
@@ -85,6 +86,53 @@ TEST_P(Conv, NarrowTypes) {
 INSTANTIATE_TEST_SUITE_P(All, Conv, testing::Combine(testing::ValuesIn(convCases), testing::Bool()), [](const auto &info) {
   return std::string(std::get<0>(info.param).name) + (std::get<1>(info.param) ? "Last" : "First");
 });
+
+/// Filters of one point, of several (with copies of x), strides, dilation, padding that differs, and padding that only shifts.
+TEST(FilterProducts, MatchTheDefinition) {
+  if (!MatmulPlan::hasUnits())
+    GTEST_SKIP() << "this processor has no units for bf16";
+  const ConvCase cases[] = {{"point", 3, 1, 24, 40, {{5, 1}, {6, 1}}},
+                            {"line", 2, 1, 16, 32, {{9, 3, 2, 1, 1, 0}}},
+                            {"plane", 2, 1, 33, 64, {{5, 3, 1, 1, 1, 1}, {4, 2, 1, 2, 2, 1}}},
+                            {"strided", 4, 1, 48, 64, {{8, 3, 2, 1, 1, 1}, {7, 1, 3}}},
+                            {"volume", 1, 1, 20, 36, {{4, 2}, {5, 3, 2, 1, 0, 1}, {3, 3, 1, 1, 1, 1}}},
+                            {"shifted", 2, 1, 16, 16, {{6, 1, 1, 1, 1, -1}, {4, 1}}},
+                            {"cut", 2, 1, 17, 32, {{8, 3, 1, 1, -1, -2}, {4, 1}}}};
+  for (const ConvCase &c : cases)
+    for (int threads : {1, 3}) {
+      SCOPED_TRACE(c.name);
+      const DivisiConv conv = describeConv(c, /*last=*/true, DIVISI_BF16);
+      configureThreads(threads);
+      auto product = FilterProduct::create(conv);
+      ASSERT_NE(product, nullptr);
+      ConvReference s(conv);
+      auto narrow = [](const std::vector<float> &values) {
+        std::vector<uint16_t> bits;
+        for (float value : values)
+          bits.push_back(floatToBfloat(value));
+        return bits;
+      };
+      std::vector<uint16_t> x = narrow(s.x), dy = narrow(s.dy), dw(s.dw.size(), 77);
+      Scratch scratch;
+      product->run(scratch.reserve(product->scratchBytes()), {x.data(), dy.data(), dw.data()}, threads);
+      std::vector<float> got;
+      for (uint16_t bits : dw)
+        got.push_back(bfloatToFloat(bits));
+      EXPECT_LT(worstError(got, s.dw), 5e-3);
+    }
+}
+
+/// Filters for which a convolution is faster, and what a matmul does not compute.
+TEST(FilterProducts, AreNotMadeWhereConvolutionsAreFaster) {
+  auto made = [](const ConvCase &c, bool last, int64_t type) { return FilterProduct::create(describeConv(c, last, type)) != nullptr; };
+  const ConvCase manyPoints = {"points", 8, 1, 16, 16, {{16, 3, 1, 1, 1, 1}, {16, 3, 1, 1, 1, 1}}}, point = {"point", 2, 1, 16, 16, {{4, 1}}};
+  EXPECT_FALSE(made(manyPoints, true, DIVISI_BF16));
+  EXPECT_FALSE(made({"grouped", 2, 2, 16, 16, {{4, 1}}}, true, DIVISI_BF16));
+  EXPECT_FALSE(made(point, false, DIVISI_BF16));
+  EXPECT_FALSE(made(point, true, DIVISI_F16));
+  EXPECT_FALSE(made(point, true, DIVISI_F32));
+  EXPECT_EQ(made(point, true, DIVISI_BF16), MatmulPlan::hasUnits());
+}
 
 /// Call sites of different sizes share one scratch memory, which no longer grows in the second step.
 TEST(ConvScratch, DoesNotGrowAfterTheFirstStep) {

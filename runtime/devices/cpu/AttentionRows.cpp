@@ -1,0 +1,97 @@
+#include "runtime/devices/cpu/AttentionRows.h"
+#include "runtime/devices/cpu/Vectors.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace divisi::runtime;
+
+namespace {
+/// Of numbers below it e^x is taken for zero.
+constexpr float least = -87;
+constexpr int64_t lanes = 32;
+
+/// e^x for x <= 0, and for what rounding makes a little larger.
+__attribute__((always_inline)) inline float probability(float x) { return x < least ? 0 : expOf(x < least ? least : x); }
+
+__attribute__((always_inline)) inline void scaleScores(float *x, const float *bias, float scale, int64_t count) {
+  if (bias) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i)
+      x[i] = x[i] * scale + bias[i];
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i)
+      x[i] *= scale;
+  }
+}
+
+/// Joins the numbers of a row in `lanes` parts, as vectors do; compilers don't divide sums, nor the search for the largest of numbers
+/// of which some may not be numbers.
+template <typename Join> __attribute__((always_inline)) inline float joined(const float *x, int64_t count, float start, Join) {
+  float parts[lanes];
+  std::fill_n(parts, lanes, start);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      parts[lane] = Join::of(parts[lane], x[i + lane]);
+  for (; i < count; ++i)
+    parts[0] = Join::of(parts[0], x[i]);
+  for (int64_t lane = 1; lane < lanes; ++lane)
+    parts[0] = Join::of(parts[0], parts[lane]);
+  return parts[0];
+}
+struct Larger {
+  DIVISI_LOOP float of(float a, float b) { return b > a ? b : a; }
+};
+struct Sum {
+  DIVISI_LOOP float of(float a, float b) { return a + b; }
+};
+
+struct Largest {
+  DIVISI_LOOP float run(float *x, const float *bias, float scale, int64_t count) {
+    scaleScores(x, bias, scale, count);
+    return joined(x, count, -std::numeric_limits<float>::infinity(), Larger());
+  }
+};
+
+struct Exponentials {
+  DIVISI_LOOP float run(float *x, float shift, int64_t count) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i)
+      x[i] = probability(x[i] - shift);
+    return joined(x, count, 0, Sum());
+  }
+};
+
+struct Scaled {
+  DIVISI_LOOP void run(float *x, float factor, int64_t count) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i)
+      x[i] *= factor;
+  }
+};
+
+struct Gradient {
+  DIVISI_LOOP void run(float *x, float *grad, const float *bias, float scale, float norm, float mean, int64_t count) {
+    scaleScores(x, bias, scale, count);
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      x[i] = probability(x[i] - norm);
+      grad[i] = x[i] * (grad[i] - mean) * scale;
+    }
+  }
+};
+} // namespace
+
+float divisi::runtime::softmaxOfRow(const ScoreRow &row) {
+  const float largest = onVectors<Largest>(row.products, row.bias, row.scale, row.count);
+  const float shift = std::isinf(largest) ? 0 : largest;
+  const float sum = onVectors<Exponentials>(row.products, shift, row.count);
+  onVectors<Scaled>(row.products, 1 / sum, row.count);
+  return shift + std::log(sum);
+}
+
+void divisi::runtime::softmaxGradOfRow(const ScoreRow &row, float *grad, float norm, float mean) {
+  onVectors<Gradient>(row.products, grad, row.bias, row.scale, norm, mean, row.count);
+}
