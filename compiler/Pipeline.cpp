@@ -39,7 +39,7 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   pm.addPass(createCanonicalizerPass());
   bool half = options.precision == "fp16", small = half || options.precision == "bf16";
   const std::string type = half ? "f16" : "bf16";
-  if (small && options.fusedAttention) {
+  if (small && options.fusedAttention && (options.forGpu || !half)) {
     pm.addPass(training::createFormAttentionPass({type, options.forGpu ? 0 : leastScoresOnCpu}));
     pm.addPass(createCanonicalizerPass());
   }

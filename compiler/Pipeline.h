@@ -27,7 +27,7 @@ struct TrainOptions : training::OptimizerSettings {
   bool splitProjections = false; // for plans that shard weights
   int64_t batchNormGroups = 1;   // groups of the batch with statistics of their own
   bool forGpu = false;           // layouts and precisions that GPU libraries prefer
-  bool fusedAttention = true;    // in 16 bits: attention in one call, without its scores in memory
+  bool fusedAttention = true;    // in bf16, and in fp16 on GPUs: attention in one call, without its scores in memory
   bool markGradients = false;    // for steps of stages whose batch is not split
   bool describeRules = false;    // of optimizers, for weights that are predicted
 };

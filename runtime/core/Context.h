@@ -46,6 +46,8 @@ struct DivisiContext {
   void forgetCalls() { cache.clear(); }
 
   int threads;
+  /// A member of a team computes with it, whatever the number of members.
+  bool isMember = false;
   uint32_t wants = 0; ///< bits of DivisiWhen
   divisi::runtime::Status error;
   divisi::runtime::Scratch scratch;

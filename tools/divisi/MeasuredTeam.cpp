@@ -68,8 +68,8 @@ template <typename Work> double secondsOf(const Work &work) {
 /// Bytes that a kernel reads, and the largest matmul, convolution or message.
 constexpr size_t halfOfLargest = sizes[std::size(sizes) - 1] / 2, mostRead = std::max<size_t>(largeMessage, 8 << 20);
 constexpr double fastestPacking = 1e12; // bytes/s
-/// The gradient of a layer's weights, which is between the fastest and the slowest of its three matmuls where these take their operands
-/// from the memory: units for bf16 reach twice as much in the caches.
+/// The gradient of a layer's weights, which is between the fastest and the slowest of its three matmuls where these are larger than a core's
+/// caches: units for bf16 reach twice as much within them.
 constexpr DivisiGemm gradient() {
   DivisiGemm gemm = matmul(sideOfBfloats, sideOfBfloats, DIVISI_BF16);
   gemm.transpose_a = 1;

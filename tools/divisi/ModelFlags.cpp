@@ -77,7 +77,7 @@ void ModelFlags::addTo(CLI::App &command) {
 
   training
       ->add_flag("!--no-fused-attention", train.fusedAttention,
-                 "in 16 bits, attention as matmuls and a softmax, with its scores in memory");
+                 "in bf16, and in fp16 on GPUs, attention as matmuls and a softmax, with its scores in memory");
   training
       ->add_option("--precision", train.precision,
                    "fp32 (default); bf16 or fp16: matmuls and convolutions in 16 bits with sums in fp32, and loss scaling for fp16 (faster on GPUs, "

@@ -12,7 +12,7 @@ static void run(DivisiContext *context, AttentionKind kind, decltype(&Accelerato
       return (context->accelerator->*onDevice)(*params, buffers);
     auto &entry = context->cache[{attentionService + static_cast<int>(kind), params}];
     if (!entry)
-      entry = std::make_unique<AttentionCall>(kind, *params, context->threads);
+      entry = std::make_unique<AttentionCall>(kind, *params);
     static_cast<AttentionCall &>(*entry).run(context, buffers);
   });
 }

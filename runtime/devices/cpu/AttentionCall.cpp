@@ -33,10 +33,11 @@ struct AttentionCall::Operands {
 /// The matrices of one head and of one block of its queries, in the scratch memory of a thread.
 struct AttentionCall::Memory {
   Memory(AttentionKind kind, const DivisiAttention &p, char *scratch) {
-    const int64_t rows = std::min(blockRows, p.queries), width = widthOfType(p.type);
-    auto take = [&](int64_t elements, int64_t size) {
+    const int64_t rows = std::min(blockRows, p.queries);
+    const auto width = static_cast<size_t>(widthOfType(p.type));
+    auto take = [&](int64_t elements, size_t size) {
       char *data = reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(scratch) + bytes);
-      bytes += Scratch::roundUp(static_cast<size_t>(elements * size));
+      bytes += Scratch::roundUp(static_cast<size_t>(elements) * size);
       return data;
     };
     auto floats = [&](int64_t elements) { return reinterpret_cast<float *>(take(elements, sizeof(float))); };
@@ -64,14 +65,12 @@ static void check(const DivisiAttention &p) {
                                     " queries does not fit ", p.batch, " x ", p.heads, " x ", p.queries));
 }
 
-AttentionCall::AttentionCall(AttentionKind kind, const DivisiAttention &params, int threads)
+AttentionCall::AttentionCall(AttentionKind kind, const DivisiAttention &params)
     : kind(kind), p(params), scale(static_cast<float>(std::bit_cast<double>(params.scale))) {
   check(p);
   for (int64_t first = 0; first < p.queries; first += blockRows)
     if (p.causal || first == 0 || p.queries - first < blockRows)
       blocks.push_back(blockOf(first));
-  for (int i = 0; i < threads; ++i)
-    contexts.push_back(std::make_unique<DivisiContext>(1));
 }
 
 /// A GEMM of two dense matrices in the operands' type.
@@ -116,40 +115,61 @@ const float *AttentionCall::biasOf(const Operands &operands, int64_t head, int64
   return operands.bias + ((i * p.bias_heads + j) * p.bias_queries + (p.bias_queries == 1 ? 0 : query)) * p.keys;
 }
 
+namespace {
+/// The members of a team that computes attention: their contexts keep the plans of their GEMMs, and memory for them.
+struct Members : CacheEntry {
+  std::vector<std::unique_ptr<DivisiContext>> contexts;
+};
+
+Members &membersOf(DivisiContext *context) {
+  constexpr int service = 112; // beside attention
+  auto &entry = context->cache[{service, nullptr}];
+  if (!entry) {
+    auto made = std::make_unique<Members>();
+    for (int i = 0; i < context->threads; ++i) {
+      made->contexts.push_back(std::make_unique<DivisiContext>(1));
+      made->contexts.back()->isMember = made->contexts.back()->blasReady = true;
+    }
+    entry = std::move(made);
+  }
+  return static_cast<Members &>(*entry);
+}
+} // namespace
+
 void AttentionCall::run(DivisiContext *context, void *const *buffers) {
   const Operands operands(kind, p, buffers);
-  const int64_t heads = p.batch * p.heads, threads = static_cast<int64_t>(contexts.size());
-  if (heads <= 0)
+  const int64_t heads = p.batch * p.heads, blocksOfHead = (p.queries + blockRows - 1) / blockRows;
+  const int64_t pieces = kind == AttentionKind::Forward ? heads * blocksOfHead : heads;
+  if (pieces <= 0)
     return;
   prepareBlas(context);
+  auto &members = membersOf(context).contexts;
+  const auto threads = static_cast<int64_t>(members.size());
   const size_t bytes = Memory(kind, p, nullptr).bytes;
-  char *scratch = context->scratch.reserve(bytes * static_cast<size_t>(std::min(heads, threads)));
-  // One piece for each thread, even if there are fewer heads: libraries then stay on the calling thread, and sums do not depend on the
+  char *scratch = context->scratch.reserve(bytes * static_cast<size_t>(std::min(pieces, threads)));
+  // One piece for each thread, even if there is less to do: libraries then stay on the calling thread, and sums do not depend on the
   // number of threads.
   forEachPiece(threads, 1, context->threads, [&](int64_t first, int64_t last) {
     OneThread alone(true);
     for (int64_t thread = first; thread < last; ++thread) {
-      DivisiContext *own = contexts[static_cast<size_t>(thread)].get();
-      own->blasReady = true;
-      auto [begin, end] = pieceOf(heads, thread, threads);
+      DivisiContext *own = members[static_cast<size_t>(thread)].get();
+      auto [begin, end] = pieceOf(pieces, thread, threads);
       guarded(own, "product", [&, begin = begin, end = end] {
-        for (int64_t head = begin; head < end; ++head)
-          runHead(own, operands, head, scratch + bytes * static_cast<size_t>(thread));
+        const Memory m(kind, p, scratch + bytes * static_cast<size_t>(thread));
+        for (int64_t piece = begin; piece < end; ++piece)
+          if (kind == AttentionKind::Forward)
+            forward(own, operands, m, piece / blocksOfHead, piece % blocksOfHead * blockRows);
+          else
+            gradientOfHead(own, operands, m, piece);
       });
     }
   });
-  for (auto &own : contexts)
+  for (auto &own : members)
     if (own->failed())
       throw std::runtime_error(own->error.message());
 }
 
-void AttentionCall::runHead(DivisiContext *thread, const Operands &operands, int64_t head, char *scratch) const {
-  const Memory m(kind, p, scratch);
-  if (kind == AttentionKind::Forward) {
-    for (int64_t first = 0; first < p.queries; first += blockRows)
-      forward(thread, operands, m, head, first);
-    return;
-  }
+void AttentionCall::gradientOfHead(DivisiContext *thread, const Operands &operands, const Memory &m, int64_t head) const {
   for (float *sum : {m.dk, m.dv})
     std::fill_n(sum, p.keys * p.depth, 0.0f);
   for (int64_t first = 0; first < p.queries; first += blockRows)

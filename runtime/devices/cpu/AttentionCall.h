@@ -9,12 +9,12 @@
 namespace divisi::runtime {
 
 /// How divisi_attention or divisi_attention_grad computes one shape: the scores of some queries of one head at a time, which stay in
-/// the caches. A head is a pair of a batch entry and a head, numbered batch-major: [0, batch * heads). Each thread computes some heads,
-/// which write different elements.
+/// the caches. A head is a pair of a batch entry and a head, numbered batch-major: [0, batch * heads). Threads divide the blocks of all
+/// heads among themselves, in the gradient the heads, whose blocks add to the same sums.
 class AttentionCall : public CacheEntry {
 public:
   /// Throws std::runtime_error for unsupported parameters.
-  AttentionCall(AttentionKind kind, const DivisiAttention &params, int threads);
+  AttentionCall(AttentionKind kind, const DivisiAttention &params);
 
   /// `buffers` are listed in abi.h. Throws std::runtime_error.
   void run(DivisiContext *context, void *const *buffers);
@@ -32,7 +32,7 @@ private:
   DivisiGemm product(int64_t m, int64_t n, int64_t k) const;
   Block blockOf(int64_t first) const;
   const Block &blockAt(int64_t first) const;
-  void runHead(DivisiContext *thread, const Operands &operands, int64_t head, char *scratch) const;
+  void gradientOfHead(DivisiContext *thread, const Operands &operands, const Memory &m, int64_t head) const;
   void forward(DivisiContext *thread, const Operands &operands, const Memory &m, int64_t head, int64_t first) const;
   void backward(DivisiContext *thread, const Operands &operands, const Memory &m, int64_t head, int64_t first) const;
   int64_t at(int64_t extent, int64_t head, int64_t row) const;
@@ -44,7 +44,6 @@ private:
   DivisiAttention p;
   float scale;
   std::vector<Block> blocks; ///< without a causal mask: the first, and the last if it is smaller
-  std::vector<std::unique_ptr<DivisiContext>> contexts; ///< of each thread, for its GEMMs
 };
 
 } // namespace divisi::runtime

@@ -10,6 +10,8 @@ namespace {
 /// Of numbers below it e^x is taken for zero.
 constexpr float least = -87;
 constexpr int64_t lanes = 32;
+/// Beyond it a norm in F32 has lost too much of log(sum of e^x): all of it where a mask's large number stands for every key.
+constexpr float preciseNorm = 1024;
 
 /// e^x for x <= 0, and for what rounding makes a little larger.
 __attribute__((always_inline)) inline float probability(float x) { return x < least ? 0 : expOf(x < least ? least : x); }
@@ -72,14 +74,20 @@ struct Scaled {
   }
 };
 
-struct Gradient {
-  DIVISI_LOOP void run(float *x, float *grad, const float *bias, float scale, float norm, float mean, int64_t count) {
+struct Probabilities {
+  DIVISI_LOOP void run(float *x, const float *bias, float scale, float norm, int64_t count) {
     scaleScores(x, bias, scale, count);
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < count; ++i)
       x[i] = probability(x[i] - norm);
+  }
+};
+
+struct Gradient {
+  DIVISI_LOOP void run(const float *x, float *grad, float scale, float mean, int64_t count) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i)
       grad[i] = x[i] * (grad[i] - mean) * scale;
-    }
   }
 };
 } // namespace
@@ -93,5 +101,9 @@ float divisi::runtime::softmaxOfRow(const ScoreRow &row) {
 }
 
 void divisi::runtime::softmaxGradOfRow(const ScoreRow &row, float *grad, float norm, float mean) {
-  onVectors<Gradient>(row.products, grad, row.bias, row.scale, norm, mean, row.count);
+  if (std::abs(norm) < preciseNorm)
+    onVectors<Probabilities>(row.products, row.bias, row.scale, norm, row.count);
+  else
+    softmaxOfRow(row);
+  onVectors<Gradient>(row.products, grad, row.scale, mean, row.count);
 }

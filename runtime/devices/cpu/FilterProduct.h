@@ -11,7 +11,8 @@ namespace divisi::runtime {
 /// convolutions, which add up whole filters for few points.
 class FilterProduct {
 public:
-  /// Null if a convolution is faster, or if there is no plan for the matmul.
+  /// Null if a convolution is faster, which is so for filters of several points where there are many output points, or if there is no plan
+  /// for the matmul.
   static std::unique_ptr<FilterProduct> create(const DivisiConv &conv);
 
   size_t scratchBytes() const { return bytes; }

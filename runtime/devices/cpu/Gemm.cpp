@@ -236,7 +236,7 @@ MatmulPlan *planOf(DivisiContext *context, const Product &p, const void *site) {
     auto made = std::make_unique<PlannedCall>();
     DivisiGemm merged = p.g;
     merged.lda = p.a.ld, merged.ldb = p.b.ld, merged.ldc = p.c.ld;
-    made->plan = MatmulPlan::create(merged);
+    made->plan = MatmulPlan::create(merged, context->isMember);
     entry = std::move(made);
   }
   return static_cast<PlannedCall &>(*entry).plan.get();

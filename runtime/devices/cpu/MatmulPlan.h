@@ -15,14 +15,14 @@ namespace divisi::runtime {
 const dnnl::engine &cpuEngine();
 
 /// A oneDNN matmul of bf16 operands that is summed in fp32, on a processor with units for that (AVX512-BF16 or AMX).
-/// Running it allocates nothing.
+/// Running it allocates nothing, except in a member of a team.
 class MatmulPlan {
 public:
   /// Whether this processor has such units.
   static bool hasUnits();
   /// The plan of a GEMM of BF16 operands with a result in BF16 or F32 and no empty dimension. Null if this processor
-  /// has no units for it, or the library no fast kernel for its strides.
-  static std::unique_ptr<MatmulPlan> create(const DivisiGemm &gemm);
+  /// has no units for it, or the library no fast kernel for its strides. `alone`: for one member of a team.
+  static std::unique_ptr<MatmulPlan> create(const DivisiGemm &gemm, bool alone = false);
 
   size_t scratchBytes() const { return bytes; }
   /// Runs it on a, b and c.

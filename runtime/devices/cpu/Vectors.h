@@ -7,9 +7,13 @@
 #include <bit>
 #include <cstdint>
 
+#if defined(__x86_64__) && !defined(__AVX__)
+#define DIVISI_WIDER_VECTORS
+#endif
+
 namespace divisi::runtime {
 
-#ifdef __x86_64__
+#ifdef DIVISI_WIDER_VECTORS
 template <typename Loop, typename... Arguments>
 __attribute__((target("arch=x86-64-v4"), noinline)) auto onAvx512(Arguments... arguments) {
   return Loop::run(arguments...);
@@ -18,20 +22,25 @@ template <typename Loop, typename... Arguments>
 __attribute__((target("arch=x86-64-v3"), noinline)) auto onAvx2(Arguments... arguments) {
   return Loop::run(arguments...);
 }
-inline const bool hasAvx512 = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                              __builtin_cpu_supports("avx512cd");
-inline const bool hasAvx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
 #endif
+
+/// Which of them are used: those that this processor has. Tests take some away.
+struct Vectors {
+#ifdef DIVISI_WIDER_VECTORS
+  bool avx512 = __builtin_cpu_supports("x86-64-v4"), avx2 = __builtin_cpu_supports("x86-64-v3");
+#endif
+};
+inline Vectors vectors;
 
 /// What stands before the function Loop::run.
 #define DIVISI_LOOP __attribute__((always_inline)) static inline
 
-/// Loop::run(arguments...) with the widest vectors that this processor has. The loop calls nothing that is not inlined.
+/// Loop::run(arguments...) with the widest vectors that this processor has. What a loop calls must be small enough to be inlined, or it is slow.
 template <typename Loop, typename... Arguments> auto onVectors(Arguments... arguments) {
-#ifdef __x86_64__
-  if (hasAvx512)
+#ifdef DIVISI_WIDER_VECTORS
+  if (vectors.avx512)
     return onAvx512<Loop>(arguments...);
-  if (hasAvx2)
+  if (vectors.avx2)
     return onAvx2<Loop>(arguments...);
 #endif
   return Loop::run(arguments...);

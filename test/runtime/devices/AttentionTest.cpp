@@ -1,4 +1,5 @@
 #include "runtime/core/Context.h"
+#include "runtime/devices/cpu/Vectors.h"
 #include "test/runtime/devices/AttentionReference.h"
 
 #include <tuple>
@@ -43,8 +44,8 @@ void check(AttentionReference r, int threads) {
   EXPECT_LT(worstError(widen(got.dv, r.p.type), r.dv), 2 * unit);
 }
 
-constexpr std::array<int64_t, 5> shapes[] = {{1, 1, 1, 1, 8},    {2, 3, 5, 7, 8},     {2, 1, 9, 4, 16},
-                                             {1, 3, 64, 64, 64}, {2, 3, 65, 130, 72}, {1, 1, 150, 40, 64}};
+constexpr std::array<int64_t, 5> shapes[] = {{1, 1, 1, 1, 8},    {2, 3, 5, 7, 8},     {2, 1, 9, 4, 16},    {1, 3, 64, 64, 64},
+                                             {2, 3, 65, 130, 72}, {1, 1, 150, 40, 64}, {1, 2, 128, 256, 8}, {1, 1, 300, 257, 16}};
 
 class Attention : public testing::TestWithParam<std::tuple<int64_t, bool>> {};
 INSTANTIATE_TEST_SUITE_P(All, Attention, testing::Combine(testing::Values(DIVISI_BF16, DIVISI_F16), testing::Bool()));
@@ -61,13 +62,28 @@ TEST_P(Attention, MatchesTheDefinition) {
 TEST_P(Attention, AddsABiasThatRepeats) {
   auto [type, causal] = GetParam();
   for (int whole = 0; whole < 8; ++whole) {
-    DivisiAttention p = describeAttention({2, 3, 70, 33, 16}, causal, type);
+    DivisiAttention p = describeAttention({2, 3, whole < 4 ? 70 : 140, 33, 16}, causal, type); // one block, and two
     p.has_bias = 1;
     p.bias_batch = whole & 1 ? p.batch : 1, p.bias_heads = whole & 2 ? p.heads : 1;
     p.bias_queries = whole & 4 ? p.queries : 1;
     SCOPED_TRACE(whole);
     check(AttentionReference(p), 2);
   }
+}
+
+/// With the vectors of processors without AVX-512, and without AVX2.
+TEST_P(Attention, NarrowerVectors) {
+  auto [type, causal] = GetParam();
+  const Vectors before = vectors;
+#ifdef DIVISI_WIDER_VECTORS
+  for (bool *width : {&vectors.avx512, &vectors.avx2}) {
+    *width = false;
+    DivisiAttention p = describeAttention({1, 2, 40, 133, 24}, causal, type);
+    p.has_bias = 1;
+    check(AttentionReference(p), 2);
+  }
+#endif
+  vectors = before;
 }
 
 TEST_P(Attention, HasTheSameBitsOnAnyNumberOfThreads) {
@@ -143,6 +159,38 @@ TEST(AttentionTypes, EmptyShapesAreFine) {
       for (size_t i = 0; i < r.stats.size(); ++i)
         EXPECT_FLOAT_EQ(got.stats[i], r.stats[i]);
     }
+}
+
+/// A mask's large number stands for every key of the first query: the mean of all values, with their gradients. Norms lose the number of keys.
+TEST(AttentionTypes, AFiniteMaskOfAllKeysIsAMean) {
+  for (float masked : {-1e4f, -1e30f, -std::numeric_limits<float>::max()}) {
+    DivisiAttention p = describeAttention({1, 1, 3, 5, 8}, false, DIVISI_BF16);
+    p.has_bias = 1, p.bias_queries = 3;
+    AttentionReference r(p);
+    std::fill_n(r.q.begin(), 8, 0.0); // the scores of the first query
+    std::fill_n(r.bias.begin(), 5, masked);
+    Results got(r, 1);
+    std::fill_n(r.bias.begin(), 5, 0.0f); // the same softmax
+    r.forward();
+    r.backward();
+    EXPECT_LT(worstError(widen(got.o, p.type), r.o), 2 * roundingOf(p.type)) << masked;
+    EXPECT_LT(worstError(widen(got.dv, p.type), r.dv), 2 * roundingOf(p.type)) << masked;
+    EXPECT_LT(worstError(widen(got.dk, p.type), r.dk), 3 * roundingOf(p.type)) << masked;
+    EXPECT_LT(worstError(widen(got.dq, p.type), r.dq), 3 * roundingOf(p.type)) << masked;
+  }
+}
+
+TEST(AttentionTypes, ScoresThatAreInfiniteOrNotNumbersGiveNoNumbers) {
+  for (float score : {INFINITY, NAN}) {
+    DivisiAttention p = describeAttention({1, 1, 2, 40, 8}, false, DIVISI_BF16);
+    p.has_bias = 1, p.bias_queries = 2;
+    AttentionReference r(p);
+    r.bias[33] = score;
+    Results got(r, 1);
+    Numbers o = widen(got.o, p.type);
+    for (size_t i = 0; i < o.size(); ++i)
+      EXPECT_EQ(std::isnan(o[i]), i < 8) << score;
+  }
 }
 
 TEST(AttentionTypes, AMeanOverNoKeysIsNotANumber) {

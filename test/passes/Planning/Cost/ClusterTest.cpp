@@ -348,6 +348,21 @@ TEST(Prices, AttentionOfPrograms) {
   EXPECT_NEAR(prices.seconds(work, Cluster::Device::bf16), 192e-6, 19e-6);
 }
 
+/// GPT-2's attention as programs ran it on two cores with AMX, and by widened operands: 12 heads, 1,024 tokens, causal.
+TEST(Prices, AttentionOnProcessors) {
+  const double forward = 2.0 * 12 * 1024 * 1024 * 64;
+  for (auto [bf16, seconds, ofGradient] : {std::tuple(1.45e12, 6.2e-3, 12.3e-3), {0.0, 13e-3, 30e-3}}) {
+    Calibration measured{8e9, {1.5e11, 1e10, bf16 / 2, {}, {}, {}}, {3e11, 2e10, bf16, {}, {}, {}}};
+    std::string error;
+    const Prices prices(unwrap(parseCluster("cpu:1", {64e9, 2, measured}), error)->device);
+    divisi::step::Work work{divisi::graph::Form::attention, forward};
+    work.keys = 1024, work.depth = 64, work.causal = true;
+    EXPECT_NEAR(prices.seconds(work, Cluster::Device::bf16), seconds, 0.22 * seconds);
+    work.flops = 2.5 * forward;
+    EXPECT_NEAR(prices.seconds(work, Cluster::Device::bf16), ofGradient, 0.22 * ofGradient);
+  }
+}
+
 TEST(Prices, AttentionAsMeasured) {
   struct Case {
     const char *gpu;
