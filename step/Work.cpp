@@ -10,13 +10,19 @@ static bool has(const dist::ShardingRule::Dims &dims, int factor) {
   return llvm::any_of(dims, [&](const auto &factors) { return llvm::is_contained(factors, factor); });
 }
 
-/// Whether the innermost dimension of a reduction's operand is summed over.
-static bool sumsRows(const dist::ShardingRule &rule, llvm::ArrayRef<double> sizes) {
+/// Shorter rows are a few additions, without an end that the next row waits for.
+static constexpr double leastRow = 4;
+
+/// The elements of a row of a reduction's operand, if its innermost dimension is summed over; otherwise 1.
+static double rowOf(const dist::ShardingRule &rule, llvm::ArrayRef<double> sizes) {
+  double row = 1;
   for (const auto &factors : llvm::reverse(rule.operands[0]))
-    for (int factor : llvm::reverse(factors))
-      if (sizes[factor] > 1)
-        return !has(rule.results[0], factor);
-  return false;
+    for (int factor : llvm::reverse(factors)) {
+      if (sizes[factor] > 1 && has(rule.results[0], factor))
+        return row;
+      row *= sizes[factor];
+    }
+  return row;
 }
 
 void Work::shapeBy(const dist::ShardingRule &rule, llvm::ArrayRef<double> sizes, double elements) {
@@ -27,7 +33,7 @@ void Work::shapeBy(const dist::ShardingRule &rule, llvm::ArrayRef<double> sizes,
     if (rule.results.size() == 3) // the gradients of queries, keys and values
       scores = std::accumulate(sizes.begin(), sizes.end(), causal ? 0.5 : 1.0, std::multiplies<>()) / depth;
   }
-  if (form == graph::Form::reduction && sumsRows(rule, sizes))
+  if (form == graph::Form::reduction && rowOf(rule, sizes) >= leastRow)
     rowSums = elements;
   if (form != graph::Form::product || rule.operands.size() < 2)
     return;

@@ -11,7 +11,7 @@ struct Work {
   double batch = 1, m = 1, n = 1, k = 1; // of a matmul, [batch, m, k] by [batch, k, n]; a convolution counts as one
   double keys = 0, depth = 0;            // of attention
   double scores = 0;                     // of attention's gradient: those that are not masked
-  double rowSums = 0;                    // sums, maxima and the like over the innermost dimension: their results
+  double rowSums = 0;                    // sums, maxima and the like over rows of the innermost dimension: their results
   bool causal = false;                   // of attention: a query sees the keys up to its own index
   bool images = false;                   // of windows of images: of a product, a convolution
   bool filters = false;                  // of a convolution: the gradient of its filters, which sums over images

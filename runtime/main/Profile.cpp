@@ -54,7 +54,8 @@ void Profile::add(double task, double step) {
 
 Status Profile::writeProfile(const std::string &path, const std::vector<std::string> &lists) const {
   if (steps.empty())
-    return failure("--profile: there were no steps to measure: more than ", warmUp, " are needed");
+    return failure("--profile: there were no steps to measure: more than ", warmUp,
+                   " are needed that compute no metrics; the last one of each epoch does, except with --quiet");
   OrderedJson head;
   head["profile"] = 1;
   head["model"] = manifest.model;

@@ -7,11 +7,11 @@ using namespace divisi;
 
 namespace {
 /// The sums of rows of a reduction of [4, 8, 10] over a dimension, on a device that has half of the first one.
-double rowSumsOver(int reduced) {
+double rowSumsOver(int reduced, double row = 10) {
   dist::ShardingRule rule;
   rule.operands.resize(1);
   rule.results.resize(1);
-  constexpr double sizes[] = {2, 8, 10};
+  const double sizes[] = {2, 8, row};
   double elements = 1;
   for (int d : {0, 1, 2}) {
     rule.operands[0].push_back({rule.addFactor("d" + std::to_string(d), (int64_t)sizes[d])});
@@ -30,6 +30,8 @@ TEST(Work, OnlySumsOverTheInnermostDimensionEndRows) {
   EXPECT_EQ(rowSumsOver(2), 2 * 8);
   EXPECT_EQ(rowSumsOver(1), 0);
   EXPECT_EQ(rowSumsOver(0), 0);
+  EXPECT_EQ(rowSumsOver(2, 4), 2 * 8);
+  EXPECT_EQ(rowSumsOver(2, 3), 0); // added up like elements
 }
 
 TEST(Work, OnlyAGradientOfFiltersSumsOverImages) {

@@ -4,6 +4,7 @@
 #include "runtime/devices/cpu/Convert.h"
 #include "runtime/devices/cpu/MatmulPlan.h"
 #include "runtime/devices/cpu/OneThread.h"
+#include "runtime/devices/cpu/Subnormals.h"
 
 #include <array>
 #include <climits>
@@ -84,6 +85,7 @@ void Product::mergeBatch() {
 
 void Product::runOne(int64_t index, bool alone) const {
   const int64_t work = g.m * g.n * g.k;
+  const WithoutSubnormals flushed;
   OneThread one((alone || (work > teamWork && work <= smallWork)) && !divisi_team_inside());
   int64_t i = index / g.batch1, j = index % g.batch1;
   auto ta = g.transpose_a ? CblasTrans : CblasNoTrans, tb = g.transpose_b ? CblasTrans : CblasNoTrans;
