@@ -48,8 +48,7 @@ def command_of(peer, model, o):
     """The command of the process that measures one row."""
     script, threads = lambda name: str(HERE / "peers" / name), str(o.threads)
     if peer == "divisi":
-        extra = o.compile_args.split()
-        extra += [] if "--precision" in extra else ["--precision", o.precision]
+        extra = [*o.compile_args.split(), "--precision", o.precision]
         return [script("divisi_step.py"), o.divisi, str(o.exports), model, o.optimizer, threads, *extra]
     if peer == "jax":
         return [script("jax_step.py"), model, o.optimizer]
@@ -152,6 +151,8 @@ def same_start(rows, tolerance):
 
 def main():
     o = arguments()
+    if "--precision" in o.compile_args:
+        sys.exit("--precision is a flag of its own, which peers have, too")
     models, peers = o.models.split(","), [p for p in o.peers.split(",") if p]
     if o.divisi:
         o.divisi = shutil.which(o.divisi) or sys.exit(f"no program {o.divisi}")

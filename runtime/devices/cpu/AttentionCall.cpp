@@ -153,10 +153,9 @@ void AttentionCall::run(DivisiContext *context, void *const *buffers) {
     OneThread alone(true);
     for (int64_t thread = first; thread < last; ++thread) {
       DivisiContext *own = members[static_cast<size_t>(thread)].get();
-      auto [begin, end] = pieceOf(pieces, thread, threads);
-      guarded(own, "product", [&, begin = begin, end = end] {
+      guarded(own, "product", [&] {
         const Memory m(kind, p, scratch + bytes * static_cast<size_t>(thread));
-        for (int64_t piece = begin; piece < end; ++piece)
+        for (int64_t piece = thread; piece < pieces; piece += threads) // under a causal mask later blocks are larger
           if (kind == AttentionKind::Forward)
             forward(own, operands, m, piece / blocksOfHead, piece % blocksOfHead * blockRows);
           else

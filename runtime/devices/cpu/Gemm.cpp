@@ -85,7 +85,7 @@ void Product::mergeBatch() {
 
 void Product::runOne(int64_t index, bool alone) const {
   const int64_t work = g.m * g.n * g.k;
-  const WithoutSubnormals flushed;
+  const WithoutSubnormals flushed(a.type == DIVISI_F32);
   OneThread one((alone || (work > teamWork && work <= smallWork)) && !divisi_team_inside());
   int64_t i = index / g.batch1, j = index % g.batch1;
   auto ta = g.transpose_a ? CblasTrans : CblasNoTrans, tb = g.transpose_b ? CblasTrans : CblasNoTrans;
@@ -162,6 +162,7 @@ void Product::run(DivisiContext *context, const void *site) const {
     }
     for (int64_t index = 0; index < batch; ++index)
       if (!runInParts(context, site, index)) {
+        const TeamWithoutSubnormals flushed(divisi_team_inside() ? 1 : threads, a.type == DIVISI_F32);
         runOne(index);
         divisi_team_ended();
       }

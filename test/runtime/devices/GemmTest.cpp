@@ -4,6 +4,7 @@
 #include "runtime/devices/cpu/MatmulPlan.h"
 #include "test/runtime/Util.h"
 
+#include <atomic>
 #include <chrono>
 #include <sys/resource.h>
 #include <thread>
@@ -223,21 +224,39 @@ TEST(GemmTypes, AccumulatesOverTheBatchWithOneResult) {
 }
 
 #ifdef __x86_64__
-/// Subnormal operands are zeros on every thread, as for units of bf16: they would take twenty times as long. Beside the product nothing changes.
+/// Subnormal operands are zeros on every thread, as for units of bf16: on one, in parts by rows, in a team of the library, and in a batch.
+/// Beside the product nothing changes.
 TEST(GemmTypes, SubnormalOperandsAreZeros) {
-  for (int64_t side : {8, 256})
-    for (int threads : {1, 3}) {
-      DivisiGemm g = describe({1, 1, side, side, side}, false, false, Dense);
-      std::vector<float> a(side * side, 1e-39f), b(side * side, 1), c(side * side, 77);
+  for (Case sizes : {Case{1, 1, 8, 8, 8}, Case{1, 1, 256, 256, 256}, Case{1, 1, 70, 70, 700}, Case{1, 6, 40, 40, 40}})
+    for (int threads : {1, 2, 3}) {
+      DivisiGemm g = describe(sizes, false, false, Dense);
+      std::vector<float> a(sizes.batch1 * g.m * g.k, 1e-39f), b(sizes.batch1 * g.k * g.n, 1), c(sizes.batch1 * g.m * g.n, 77);
       configureThreads(threads);
       DivisiContext context(threads);
       void *buffers[] = {a.data(), b.data(), c.data()};
       divisi_gemm(&context, &g, buffers);
       ASSERT_TRUE(succeeded(context.error));
-      EXPECT_EQ(c, std::vector<float>(side * side, 0));
-      volatile float least = a[0];
-      EXPECT_GT(least * 2, 0);
+      EXPECT_EQ(c, std::vector<float>(c.size(), 0)) << sizes.m << " on " << threads;
+      struct Doubled {
+        volatile float x = 1e-39f;
+        std::atomic<int> kept = 0;
+      } doubled;
+      divisi_team_run(
+          threads,
+          [](void *data, int, int) {
+            auto *of = static_cast<Doubled *>(data);
+            of->kept += of->x * 2 > 0;
+          },
+          &doubled);
+      EXPECT_EQ(doubled.kept, threads);
     }
+  DivisiGemm g = describe({1, 1, 8, 8, 8}, false, false, Dense);
+  g.type = g.result_type = DIVISI_F64;
+  std::vector<double> a(64, 1e-310), b(64, 1), c(64, 77);
+  DivisiContext context(1);
+  void *buffers[] = {a.data(), b.data(), c.data()};
+  divisi_gemm(&context, &g, buffers);
+  EXPECT_GT(c[0], 0); // fp64 is not for training
 }
 #endif
 
