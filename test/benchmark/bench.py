@@ -7,8 +7,8 @@
 
 Every row is a fresh process; the peers alternate within a round, so a change of the machine hits all alike. Rows in
 which something else kept more than a tenth of a core busy are left out where quieter ones exist, and starred where not.
-Convolutional models also run in PyTorch's channels_last format. In bf16 PyTorch has autocast, and JAX is left out. Writes OUT/bench.json (every row) and OUT/bench.md (the
-table). Without --divisi only the peers run.
+Convolutional models also run in PyTorch's channels_last format. In bf16 PyTorch has autocast, and JAX is left out.
+Writes OUT/bench.json (every row) and OUT/bench.md (the table). Without --divisi only the peers run.
 """
 
 import argparse
@@ -42,6 +42,10 @@ def arguments():
     p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench-results"))
     p.add_argument("--compile-args", default="", help="more words for `divisi compile`")
     return p.parse_args()
+
+
+def compiles(peer):
+    return peer.startswith("compile") or peer == "max_autotune"
 
 
 def command_of(peer, model, o):
@@ -79,7 +83,7 @@ def run(peer, model, o, caches):
         print(f"{model} {peer}: exit {done.returncode}\n{(done.stdout + done.stderr)[-2000:]}", flush=True)
         return None
     row.update(peer=peer, optimizer=o.optimizer, threads=o.threads, precision=o.precision)
-    if "compile" in peer or peer == "max_autotune":
+    if compiles(peer):
         row["cache"] = "warm" if warm else "cold"
     print(
         f"{model} {peer}: {row['median_ms']} ms [{row['p10_ms']}-{row['p90_ms']}], first {row['first_s']} s, "
@@ -127,7 +131,7 @@ def table(rows):
         ours = all_figures.get("divisi")
         for peer, f in all_figures.items():
             seconds = f"{statistics.median(f['cold'] or f['warm']):.2f}"
-            if "compile" in peer or peer == "max_autotune":
+            if compiles(peer):
                 warm = f"{statistics.median(f['warm']):.2f} warm" if f["warm"] else ""
                 cold = f"{statistics.median(f['cold']):.2f} cold" if f["cold"] else ""
                 seconds = ", ".join(filter(None, (cold, warm)))

@@ -3,7 +3,7 @@
 
     tokens_memory.py --divisi PATH --model gpt2_small.onnx [--steps 3] [--threads 1]
 
-gpt2_small.py writes the model. It is trained by AdamW from 10 GB of tokens (a sparse file of zeros) and from 2 MB. Exit code 1 if the peak is more than 5 % above the arena, or 32 MiB higher with more data.
+`export.py OUT gpt2_small` writes the model. It is trained by AdamW from 10 GB of tokens (a sparse file of zeros) and from 2 MB. Exit code 1 if the peak is more than 5 % above the arena, or 32 MiB higher with more data.
 """
 
 import argparse

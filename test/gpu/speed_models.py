@@ -65,10 +65,8 @@ class ResNet50(nn.Module):
 
 def build(name):
     torch.manual_seed(0)
-    if name == "gpt2_small":
-        return models.GPT(layers=12, width=768, heads=12, vocabulary=50257, length=1024)
-    if name == "bert_base":
-        return models.GPT(layers=12, width=768, heads=12, vocabulary=30522, length=128, block=models.BertBlock)
+    if name in models.GPTS:
+        return models.GPT(**models.GPTS[name])
     if name == "gpt2_medium":
         return models.GPT(layers=24, width=1024, heads=16, vocabulary=50257, length=1024)
     if name == "bert_large":

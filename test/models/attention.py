@@ -6,10 +6,9 @@
 Ends with `N passed, N failed`.
 """
 
-import argparse
+import functools
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
@@ -17,98 +16,106 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+import lines
 from optimizers import read_weights
 
 MAKE_GRAPH = pathlib.Path(__file__).resolve().parent.parent.parent / "examples/large-graphs/make_graph.py"
 VOCABULARY, BATCH = 61, 4
 LONG, SHORT = 256, 128  # tokens: the scores of a head are enough for one call, and are not
-WAYS = {"one device": (), "data": ("--mesh", "data=2"), "heads": ("--mesh", "model=2"),
-        "a pipeline": ("--mesh", "stage=2", "--microbatches", "2")}
+# Flags, and the batch and heads of a call.
+WAYS = {"one device": ((), BATCH, 2), "data": (("--mesh", "data=2"), BATCH // 2, 2), "heads": (("--mesh", "model=2"), BATCH, 1),
+        "a pipeline": (("--mesh", "stage=2", "--microbatches", "2"), BATCH // 2, 2)}
+BF16, APART = ("--precision", "bf16"), ("--precision", "bf16", "--no-fused-attention")
 
 
-class Checks:
-    def __init__(self, divisi, folder):
-        self.divisi, self.folder = divisi, folder
-        self.passed = self.failed = 0
+class Model:
+    """A GPT of two layers, and its data."""
 
-    def say(self, what, good, told=""):
-        self.passed, self.failed = self.passed + bool(good), self.failed + (not good)
-        print(f"{'ok  ' if good else 'FAIL'} {what}{': ' + told if told else ''}", flush=True)
-
-    def run(self, *words):
-        done = subprocess.run([self.divisi, *map(str, words)], capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"{' '.join(map(str, words))}: exit {done.returncode}\n{done.stderr}")
-
-    def model(self, kind, tokens):
-        """A model of two layers, and its data."""
-        path = self.folder / f"{kind}{tokens}" / "model.onnx"
-        path.parent.mkdir()
-        subprocess.run([sys.executable, MAKE_GRAPH, kind, *f"--layers 2 --hidden 64 --heads 2 --vocab {VOCABULARY} --seq {tokens}".split(),
-                        "--qkv", "separate", "--weights", "random", "-o", path], check=True, capture_output=True)
-        graph = onnx.load(path)
+    def __init__(self, divisi, folder, tokens):
+        folder.mkdir()
+        self.divisi, self.folder, self.path = divisi, folder, folder / "model.onnx"
+        lines.call(sys.executable, MAKE_GRAPH, "gpt", *f"--layers 2 --hidden 64 --heads 2 --vocab {VOCABULARY} --seq {tokens}".split(),
+                   "--qkv", "separate", "--weights", "random", "-o", self.path)
+        graph = onnx.load(self.path)
         for tensor in graph.graph.initializer:
             if re.search(r"attn\.[qk].*weight", tensor.name):  # so that the softmax is far from uniform
                 tensor.CopyFrom(numpy_helper.from_array(10 * numpy_helper.to_array(tensor), tensor.name))
-        onnx.save(graph, path)
+        onnx.save(graph, self.path)
         random = np.random.default_rng(5)
         for name in "idx", "targets":
-            np.save(self.folder / f"{name}{tokens}.npy", random.integers(0, VOCABULARY, (BATCH, tokens)))
-        return path
+            np.save(folder / f"{name}.npy", random.integers(0, VOCABULARY, (BATCH, tokens)))
 
-    def compile(self, model, out, *words):
-        self.run("compile", model, "--dim", f"batch={BATCH}", "--optimizer", "sgd", "--lr", "1", "-o", out, *words)
+    def compile(self, out, *words):
+        lines.call(self.divisi, "compile", self.path, "--dim", f"batch={BATCH}", "--optimizer", "sgd", "--lr", "1", "-o", out, *words)
+        return out
 
-    def dump(self, model, *words):
-        self.compile(model, self.folder / "dump.mlir", "--emit", "exec", *words)
-        return (self.folder / "dump.mlir").read_text()
+    def dump(self, folder, *words):
+        return self.compile(folder / "dump.mlir", "--emit", "exec", *words).read_text()
 
-    def gradients(self, model, tokens, *words):
+    def gradients(self, folder, *words):
         """Of all weights, which a step of gradient descent subtracts."""
-        program, after = self.folder / "program", self.folder / "after.safetensors"
-        self.compile(model, program, *words)
-        data = [word for name in ("idx", "targets") for word in ("--data", f"{name}={self.folder / name}{tokens}.npy")]
-        devices = 2 if "--mesh" in words else 1
-        self.run("run", "--devices", devices, program, *data, "--steps", 1, "--quiet", "--save-weights", after)
-        new, old = read_weights(after), read_weights(self.folder / "program.safetensors")
+        program, after = self.compile(folder / "program", *words), folder / "after.safetensors"
+        data = [word for name in ("idx", "targets") for word in ("--data", f"{name}={self.folder / name}.npy")]
+        lines.call(self.divisi, "run", "--devices", 2 if "--mesh" in words else 1, program, *data, "--steps", 1, "--quiet", "--save-weights", after)
+        new, old = read_weights(after), read_weights(folder / "program.safetensors")
         return {name: old[name] - new[name] for name in old}
 
 
-def difference(one, other, names):
-    """The largest of the named weights, relative to their norms."""
-    return max(np.linalg.norm(one[name] - other[name]) / np.linalg.norm(other[name]) for name in names)
+def calls(dump):
+    return len(re.findall(r"exec\.call graph\.attention_grad\b", dump))
+
+
+def arena(dump):
+    return int(re.search(r"exec\.arena_bytes = (\d+)", dump)[1])
+
+
+def of_attention(gradients):
+    """The projections of queries, keys and values, and of results."""
+    return [name for name in gradients if "attn" in name and gradients[name].ndim == 2]
+
+
+def difference(one, other):
+    """The largest of attention's weights, relative to their norms."""
+    return max(np.linalg.norm(one[name] - other[name]) / np.linalg.norm(other[name]) for name in of_attention(other))
+
+
+def memory(model, folder):
+    fused, apart = model.dump(folder, *BF16), model.dump(folder, *APART)
+    yield calls(fused) == 2 and calls(apart) == 0, f"each layer has one call: {calls(fused)} and {calls(apart)}"
+    scores = 2 * BATCH * 2 * LONG * LONG * 2  # bf16, of two layers
+    yield arena(apart) - arena(fused) >= scores, f"those of both layers are not in memory: {arena(apart)} and {arena(fused)} bytes"
+
+
+def decomposed(model, words, folder):
+    found = calls(model.dump(folder, *words))
+    yield found == 0, f"{found} calls"
+
+
+def sharded(model, whole, way, folder):
+    words, batch, heads = WAYS[way]
+    dump = model.dump(folder, *BF16, *words)
+    here = re.findall(rf"exec\.call graph\.attention_grad\b.* : \(tensor<{batch}x{LONG}x{heads}x32xbf16>", dump)
+    yield len(here) == 2, f"attention is called for {batch} x {heads} heads: {len(here)} of {calls(dump)} times"
+    one, apart = model.gradients(folder, *BF16, *words), model.gradients(folder, *APART, *words)
+    near, off = difference(one, whole), difference(apart, whole)
+    yield near < 1.2 * off + 2e-3 and near < 0.05, f"gradients: {near:.1e} from fp32, matmuls {off:.1e}; {difference(one, apart):.1e} between both"
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--divisi", required=True)
-    o = p.parse_args()
-    calls = lambda text: len(re.findall(r"exec\.call graph\.attention_grad\b", text))
-    arena = lambda text: int(re.search(r"exec\.arena_bytes = (\d+)", text)[1])
+    o = lines.parser(__doc__.splitlines()[0]).parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        c = Checks(str(pathlib.Path(o.divisi).resolve()), pathlib.Path(folder))
-        model = c.model("gpt", LONG)
-        fused, apart = c.dump(model, "--precision", "bf16"), c.dump(model, "--precision", "bf16", "--no-fused-attention")
-        c.say("each layer has one call", calls(fused) == 2 and calls(apart) == 0, f"{calls(fused)} and {calls(apart)}")
-        scores = 2 * BATCH * 2 * LONG * LONG * 2  # bf16, of two layers
-        c.say("the scores of both layers are not in memory", arena(apart) - arena(fused) >= scores, f"{arena(apart)} and {arena(fused)} bytes")
-        few = c.dump(c.model("gpt", SHORT), "--precision", "bf16")
-        c.say("short sequences have matmuls", calls(few) == 0, f"{calls(few)}")
-        whole = c.gradients(model, LONG)
-        ofAttention = [name for name in whole if "attn" in name and whole[name].ndim == 2]
-        c.say("projections of queries, keys and values, and of results", len(ofAttention) == 8, f"{ofAttention}")
-        c.say("fp16 has matmuls", calls(c.dump(model, "--precision", "fp16")) == 0)
-        for name, words in WAYS.items():
-            text = c.dump(model, "--precision", "bf16", *words)
-            batch, heads = (BATCH // 2 if name in ("data", "a pipeline") else BATCH), (1 if name == "heads" else 2)
-            here = re.findall(rf"exec\.call graph\.attention_grad\b.* : \(tensor<{batch}x{LONG}x{heads}x32xbf16>", text)
-            c.say(f"{name}: attention is called for {batch} x {heads} heads", len(here) == 2, f"{len(here)} of {calls(text)} times")
-            one = c.gradients(model, LONG, "--precision", "bf16", *words)
-            parts = c.gradients(model, LONG, "--precision", "bf16", "--no-fused-attention", *words)
-            near, off, apart = difference(one, whole, ofAttention), difference(parts, whole, ofAttention), difference(one, parts, ofAttention)
-            c.say(f"{name}: gradients", near < 1.2 * off + 2e-3 and near < 0.05, f"{near:.1e} from fp32, matmuls {off:.1e}; {apart:.1e} between both")
-        print(f"{c.passed} passed, {c.failed} failed")
-        return 1 if c.failed else 0
+        folder = pathlib.Path(folder)
+        model, short = Model(o.divisi, folder / "long", LONG), Model(o.divisi, folder / "short", SHORT)
+        whole = model.gradients(folder)
+        names = of_attention(whole)
+        tests = [
+            ("weights of attention", lambda _: [(len(names) == 8, f"{names}")]),
+            ("scores", functools.partial(memory, model)),
+            ("short sequences have matmuls", functools.partial(decomposed, short, BF16)),
+            ("fp16 has matmuls", functools.partial(decomposed, model, ("--precision", "fp16"))),
+            *[(way, functools.partial(sharded, model, whole, way)) for way in WAYS],
+        ]
+        return lines.run(tests, o)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,15 @@ class Planner:
         text = self.run("compile", *words, "--mesh", best["mesh"], "--emit", "plan").stdout  # and no pipeline
         return best, {name: axes_of(sharding) for name, sharding in re.findall(r'dist\.place "([^"]*)" : (\[[^\]]*\])', text)}
 
+    def data_parallel_ms(self, name, words):
+        """The step of data parallelism with ZeRO, such as "data=4 zero=1", by itself."""
+        devices, zero = re.fullmatch(r"data=(\d+) zero=(\d)", name).groups()
+        file, at = self.folder / "strategy.plan", words.index("--cluster")
+        target = "cpu" if str(words[at + 1]).startswith("cpu") else "cuda"
+        self.run("compile", *words[:at], *words[at + 2:], "--devices", devices, "--strategy", "data", "--zero", zero,
+                 "--target", target, "--emit", "plan", "-o", file)
+        return self.plans(*words, "--plan", file)[0]["step_ms"]
+
     def graph(self, words, weights="none"):
         """A model that make_graph.py writes, and its batch."""
         key = (words, weights)

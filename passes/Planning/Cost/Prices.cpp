@@ -54,10 +54,10 @@ constexpr double shareOfKernels = 0.5;
 /// The same of a processor's, by the peak of matmuls: kernels have no fused multiply-add either, use half of the widest vectors,
 /// and load what they compute with (docs/numbers.md, "Kernels of CPU programs").
 constexpr double shareOfCpuKernels = 0.35;
-/// Of attention on a processor: what its products reach of the peak, by blocks of queries of one head; and the operations of kernels for each
-/// score (softmax, its gradient, rounding), by those of products of heads with a depth of 1: 40 forward, 100 in the gradient. (GPT-2 small, 1,024 tokens: forward
-/// 6.2 ms a layer, gradient 12.3, on two cores with AMX; without units for bf16 13 and 30.
-/// The prices are 0.78, 0.99, 1.1 and 1.2 times as high.)
+/// Of attention on a processor: what its GEMMs reach of the peak, by blocks of queries of one head; and the operations of kernels for each
+/// score (softmax, its gradient, rounding), by those of GEMMs of heads with a depth of 1: 40 forward, 100 in the gradient. (GPT-2 small,
+/// 1,024 tokens: forward 6.2 ms a layer, gradient 12.3, on two cores with AMX; without units for bf16 13 and 30. The prices are 0.78,
+/// 0.99, 1.1 and 1.2 times as high.)
 constexpr double shareOfCpuAttention = 0.45, operationsOfScore = 10;
 /// Seconds in which a core ends the sum of a row: the parts of a vector are added, and what follows waits for them. (8 to 17 ns for each
 /// sum of softmax and layer norms over rows of 10 and 16 elements; EPYC with AVX-512.)

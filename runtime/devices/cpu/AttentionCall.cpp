@@ -74,7 +74,7 @@ AttentionCall::AttentionCall(AttentionKind kind, const DivisiAttention &params)
 }
 
 /// A GEMM of two dense matrices in the operands' type.
-DivisiGemm AttentionCall::product(int64_t m, int64_t n, int64_t k) const {
+DivisiGemm AttentionCall::dense(int64_t m, int64_t n, int64_t k) const {
   DivisiGemm g = {};
   g.batch0 = g.batch1 = 1;
   g.m = m, g.n = n, g.k = k;
@@ -85,15 +85,11 @@ DivisiGemm AttentionCall::product(int64_t m, int64_t n, int64_t k) const {
 
 AttentionCall::Block AttentionCall::blockOf(int64_t first) const {
   const int64_t rows = std::min(blockRows, p.queries - first), keys = kept(first + rows - 1), row = p.heads * p.depth;
-  Block block = {rows, keys, product(rows, keys, p.depth), product(rows, p.depth, keys), {}, {}, {}, {}};
+  Block block = {rows, keys, dense(rows, keys, p.depth), dense(rows, p.depth, keys), dense(keys, p.depth, rows)};
   block.scores.lda = block.scores.ldb = row, block.scores.transpose_b = 1, block.scores.result_type = DIVISI_F32;
   block.values.ldb = block.values.ldc = row;
-  block.weights = block.scores;
-  block.intoV = product(keys, p.depth, rows);
-  block.intoV.transpose_a = 1, block.intoV.lda = keys, block.intoV.ldb = row;
-  block.intoV.result_type = DIVISI_F32, block.intoV.accumulate = 1;
-  block.intoK = block.intoV;
-  block.intoQ = block.values;
+  block.sums.transpose_a = 1, block.sums.lda = keys, block.sums.ldb = row;
+  block.sums.result_type = DIVISI_F32, block.sums.accumulate = 1;
   return block;
 }
 
@@ -153,7 +149,7 @@ void AttentionCall::run(DivisiContext *context, void *const *buffers) {
     OneThread alone(true);
     for (int64_t thread = first; thread < last; ++thread) {
       DivisiContext *own = members[static_cast<size_t>(thread)].get();
-      guarded(own, "product", [&] {
+      guarded(own, "GEMM", [&] {
         const Memory m(kind, p, scratch + bytes * static_cast<size_t>(thread));
         for (int64_t piece = thread; piece < pieces; piece += threads) // under a causal mask later blocks are larger
           if (kind == AttentionKind::Forward)
@@ -204,7 +200,7 @@ void AttentionCall::backward(DivisiContext *thread, const Operands &operands, co
   char *q = operands.q + at(p.queries, head, first), *grad = operands.grad + at(p.queries, head, first);
   char *k = operands.k + at(p.keys, head, 0), *v = operands.v + at(p.keys, head, 0);
   multiply(thread, block.scores, q, k, m.s);
-  multiply(thread, block.weights, grad, v, m.ds);
+  multiply(thread, block.scores, grad, v, m.ds);
   for (int64_t r = 0; r < block.rows; ++r) {
     const int64_t count = kept(first + r), row = at(p.queries, head, first + r);
     convertToFloat(operands.grad + row, p.type, m.query, p.depth);
@@ -218,7 +214,7 @@ void AttentionCall::backward(DivisiContext *thread, const Operands &operands, co
   }
   convertFromFloat(m.s, m.narrow, p.type, block.rows * block.keys);
   convertFromFloat(m.ds, m.narrowGrad, p.type, block.rows * block.keys);
-  multiply(thread, block.intoV, m.narrow, grad, m.dv);
-  multiply(thread, block.intoK, m.narrowGrad, q, m.dk);
-  multiply(thread, block.intoQ, m.narrowGrad, k, operands.dq + at(p.queries, head, first));
+  multiply(thread, block.sums, m.narrow, grad, m.dv);
+  multiply(thread, block.sums, m.narrowGrad, q, m.dk);
+  multiply(thread, block.values, m.narrowGrad, k, operands.dq + at(p.queries, head, first));
 }

@@ -23,13 +23,14 @@ private:
   /// Some queries, with the keys that are not masked for all of them, and their GEMMs.
   struct Block {
     int64_t rows, keys;
-    DivisiGemm scores, values;               ///< s = q k^T; o = p v
-    DivisiGemm weights, intoV, intoK, intoQ; ///< dp = do v^T; dv += p^T do; dk += ds^T q; dq = ds k
+    DivisiGemm scores; ///< s = q k^T; dp = do v^T
+    DivisiGemm values; ///< o = p v; dq = ds k
+    DivisiGemm sums;   ///< dv += p^T do; dk += ds^T q
   };
   struct Operands;
   struct Memory;
 
-  DivisiGemm product(int64_t m, int64_t n, int64_t k) const;
+  DivisiGemm dense(int64_t m, int64_t n, int64_t k) const;
   Block blockOf(int64_t first) const;
   const Block &blockAt(int64_t first) const;
   void gradientOfHead(DivisiContext *thread, const Operands &operands, const Memory &m, int64_t head) const;

@@ -30,7 +30,7 @@ __attribute__((always_inline)) inline void scaleScores(float *x, const float *bi
 
 /// Joins the numbers of a row in `lanes` parts, as vectors do; compilers don't divide sums, nor the search for the largest of numbers
 /// of which some may not be numbers.
-template <typename Join> __attribute__((always_inline)) inline float joined(const float *x, int64_t count, float start, Join) {
+template <typename Join> __attribute__((always_inline)) inline float joined(const float *x, int64_t count, float start) {
   float parts[lanes];
   std::fill_n(parts, lanes, start);
   int64_t i = 0;
@@ -53,7 +53,7 @@ struct Sum {
 struct Largest {
   DIVISI_LOOP float run(float *x, const float *bias, float scale, int64_t count) {
     scaleScores(x, bias, scale, count);
-    return joined(x, count, -std::numeric_limits<float>::infinity(), Larger());
+    return joined<Larger>(x, count, -std::numeric_limits<float>::infinity());
   }
 };
 
@@ -62,7 +62,7 @@ struct Exponentials {
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i)
       x[i] = probability(x[i] - shift);
-    return joined(x, count, 0, Sum());
+    return joined<Sum>(x, count, 0);
   }
 };
 
@@ -93,17 +93,17 @@ struct Gradient {
 } // namespace
 
 float divisi::runtime::softmaxOfRow(const ScoreRow &row) {
-  const float largest = onVectors<Largest>(row.products, row.bias, row.scale, row.count);
+  const float largest = onVectors<Largest>(row.dots, row.bias, row.scale, row.count);
   const float shift = std::isinf(largest) ? 0 : largest;
-  const float sum = onVectors<Exponentials>(row.products, shift, row.count);
-  onVectors<Scaled>(row.products, 1 / sum, row.count);
+  const float sum = onVectors<Exponentials>(row.dots, shift, row.count);
+  onVectors<Scaled>(row.dots, 1 / sum, row.count);
   return shift + std::log(sum);
 }
 
 void divisi::runtime::softmaxGradOfRow(const ScoreRow &row, float *grad, float norm, float mean) {
   if (std::abs(norm) < preciseNorm)
-    onVectors<Probabilities>(row.products, row.bias, row.scale, norm, row.count);
+    onVectors<Probabilities>(row.dots, row.bias, row.scale, norm, row.count);
   else
     softmaxOfRow(row);
-  onVectors<Gradient>(row.products, grad, row.scale, mean, row.count);
+  onVectors<Gradient>(row.dots, grad, row.scale, mean, row.count);
 }

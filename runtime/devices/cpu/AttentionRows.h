@@ -6,9 +6,9 @@
 
 namespace divisi::runtime {
 
-/// The scores of one query that are not masked, before they are scaled: x = scale * products + bias.
+/// The scores of one query that are not masked, by its dot products with the keys: x = scale * dots + bias.
 struct ScoreRow {
-  float *products; ///< replaced by the probabilities
+  float *dots;       ///< replaced by the probabilities
   const float *bias; ///< null: none
   float scale;
   int64_t count;
@@ -17,8 +17,8 @@ struct ScoreRow {
 /// Replaces the scores by their softmax; returns log(sum of e^x).
 float softmaxOfRow(const ScoreRow &row);
 
-/// Replaces the scores by their probabilities e^(x - norm), and `grad`, the gradient of these, by that of the products; `mean` is the
-/// sum of the products of both.
+/// Replaces the scores by their probabilities e^(x - norm), and `grad`, the gradient of these, by that of `dots`; `mean` is the dot product
+/// of probabilities and gradient.
 void softmaxGradOfRow(const ScoreRow &row, float *grad, float norm, float mean);
 
 } // namespace divisi::runtime

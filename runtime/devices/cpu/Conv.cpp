@@ -3,7 +3,7 @@
 #include "runtime/core/Launch.h"
 #include "runtime/devices/cpu/ConvPlan.h"
 #include "runtime/devices/cpu/Convert.h"
-#include "runtime/devices/cpu/FilterProduct.h"
+#include "runtime/devices/cpu/FilterMatmul.h"
 #include "runtime/devices/cpu/OneThread.h"
 
 #include <stdexcept>
@@ -23,8 +23,8 @@ public:
     bool library = conv.type != DIVISI_F64;
     for (int64_t d = 0; d < conv.spatial; ++d)
       library &= conv.pad_low[d] >= 0 && conv.pad_high[d] >= 0;
-    if (kind == ConvKind::FilterGrad && !isSmall && (product = FilterProduct::create(conv))) {
-      bytes = product->scratchBytes();
+    if (kind == ConvKind::FilterGrad && !isSmall && (matmul = FilterMatmul::create(conv))) {
+      bytes = matmul->scratchBytes();
       return;
     }
     if (library && conv.type != DIVISI_F16)
@@ -46,25 +46,20 @@ public:
     OneThread alone(isSmall && plan);
     char *scratch = context->scratch.reserve(bytes);
     std::array<void *, 3> operands = {buffers[0], buffers[1], buffers[2]};
-    if (product) {
-      product->run(scratch, operands, context->threads);
-      if (context->threads > 1)
-        divisi_team_ended();
-      return;
-    }
     for (size_t i = 0; i < 3 && widened; ++i)
       operands[i] = scratch + wideAt[i];
     for (size_t i = 0; i < 2 && widened; ++i)
       forEachPiece(elements(i), grain, context->threads, [&](int64_t begin, int64_t end) {
         convertToFloat(half(buffers[i]) + begin, given, single(operands[i]) + begin, end - begin);
       });
-    if (plan) {
+    if (matmul)
+      matmul->run(scratch, operands, context->threads);
+    else if (plan)
       plan->run(scratch, operands);
-      if (!isSmall && context->threads > 1)
-        divisi_team_ended();
-    } else {
+    else
       convDirect(kind, conv, operands.data(), context->threads);
-    }
+    if ((matmul || plan) && !isSmall && context->threads > 1)
+      divisi_team_ended();
     if (widened)
       forEachPiece(elements(2), grain, context->threads, [&](int64_t begin, int64_t end) {
         convertFromFloat(single(operands[2]) + begin, half(buffers[2]) + begin, given, end - begin);
@@ -99,7 +94,7 @@ private:
   bool isSmall;    ///< the library computes it on one thread
   bool widened = false;
   std::unique_ptr<ConvPlan> plan;
-  std::unique_ptr<FilterProduct> product;
+  std::unique_ptr<FilterMatmul> matmul;
   std::array<size_t, 3> wideAt = {};
   size_t bytes = 0;
 };

@@ -3,6 +3,15 @@
 
 using namespace divisi::runtime;
 
+DivisiConv divisi::runtime::inThree(DivisiConv c) {
+  for (int64_t d = c.spatial; d < 3; ++d) {
+    c.in[d] = c.out[d] = c.kernel[d] = c.stride[d] = c.dilation[d] = 1;
+    c.pad_low[d] = c.pad_high[d] = 0;
+  }
+  c.spatial = 3;
+  return c;
+}
+
 namespace {
 /// Strides of x or y along each dimension.
 struct Layout {
@@ -20,15 +29,6 @@ struct Layout {
     batch = points * channels;
   }
 };
-
-/// The same convolution with three spatial dimensions.
-DivisiConv inThree(DivisiConv c) {
-  for (int64_t d = c.spatial; d < 3; ++d) {
-    c.in[d] = c.out[d] = c.kernel[d] = c.stride[d] = c.dilation[d] = 1;
-    c.pad_low[d] = c.pad_high[d] = 0;
-  }
-  return c;
-}
 
 template <typename T> class Direct {
 public:

@@ -7,6 +7,9 @@
 
 namespace divisi::runtime {
 
+/// The same convolution with three spatial dimensions.
+DivisiConv inThree(DivisiConv conv);
+
 /// For convolutions that the library does not support: double precision, negative padding. Buffers as in abi.h; F32 or
 /// F64.
 void convDirect(ConvKind kind, const DivisiConv &conv, void *const *buffers, int threads);

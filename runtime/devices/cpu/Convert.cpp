@@ -7,28 +7,10 @@
 using namespace divisi::runtime;
 
 namespace {
-struct FromBfloats {
-  DIVISI_LOOP void run(const uint16_t *from, float *to, int64_t count) {
+template <auto convert> struct EachElement {
+  template <typename From, typename To> DIVISI_LOOP void run(const From *from, To *to, int64_t count) {
     for (int64_t i = 0; i < count; ++i)
-      to[i] = bfloatToFloat(from[i]);
-  }
-};
-struct FromHalves {
-  DIVISI_LOOP void run(const uint16_t *from, float *to, int64_t count) {
-    for (int64_t i = 0; i < count; ++i)
-      to[i] = halfToFloat(from[i]);
-  }
-};
-struct ToBfloats {
-  DIVISI_LOOP void run(const float *from, uint16_t *to, int64_t count) {
-    for (int64_t i = 0; i < count; ++i)
-      to[i] = floatToBfloat(from[i]);
-  }
-};
-struct ToHalves {
-  DIVISI_LOOP void run(const float *from, uint16_t *to, int64_t count) {
-    for (int64_t i = 0; i < count; ++i)
-      to[i] = floatToHalf(from[i]);
+      to[i] = convert(from[i]);
   }
 };
 } // namespace
@@ -38,9 +20,9 @@ void divisi::runtime::convertToFloat(const void *from, int64_t type, float *to, 
   if (type == DIVISI_F32)
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
   else if (type == DIVISI_BF16)
-    onVectors<FromBfloats>(bits, to, count);
+    onVectors<EachElement<bfloatToFloat>>(bits, to, count);
   else
-    onVectors<FromHalves>(bits, to, count);
+    onVectors<EachElement<halfToFloat>>(bits, to, count);
 }
 
 void divisi::runtime::convertFromFloat(const float *from, void *to, int64_t type, int64_t count) {
@@ -48,7 +30,7 @@ void divisi::runtime::convertFromFloat(const float *from, void *to, int64_t type
   if (type == DIVISI_F32)
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
   else if (type == DIVISI_BF16)
-    onVectors<ToBfloats>(from, bits, count);
+    onVectors<EachElement<floatToBfloat>>(from, bits, count);
   else
-    onVectors<ToHalves>(from, bits, count);
+    onVectors<EachElement<floatToHalf>>(from, bits, count);
 }

@@ -1,4 +1,4 @@
-//===- Subnormals.h - products without the smallest numbers -----*- C++ -*-===//
+//===- Subnormals.h - GEMMs without the smallest numbers --------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_DEVICES_CPU_SUBNORMALS_H
 #define DIVISI_RUNTIME_DEVICES_CPU_SUBNORMALS_H
 

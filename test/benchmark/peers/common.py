@@ -4,7 +4,8 @@ import json
 import os
 import time
 
-SECONDS = dict(mlp=2.5, lenet=3.5, resnet18=9, gpt2=5, lstm=6, gpt2_small=12, bert_base=12, vit_b_16=12, resnet50=12)  # of a measurement
+# The time budget of a measurement.
+SECONDS = dict(mlp=2.5, lenet=3.5, resnet18=9, gpt2=5, lstm=6, gpt2_small=12, bert_base=12, vit_b_16=12, resnet50=12)
 MIN_STEPS = dict(mlp=10, lenet=6, resnet18=3, gpt2=5, lstm=5, gpt2_small=3, bert_base=3, vit_b_16=3, resnet50=3)
 LOSS_INSIDE = ("gpt2", "gpt2_small", "bert_base", "lstm")  # exported with their loss, so that divisi compile needs no --loss
 WARM = 2  # first steps that do not count

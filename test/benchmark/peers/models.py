@@ -108,6 +108,13 @@ class GPT(nn.Module):
         return self.head(self.ln(x))
 
 
+# Published ones.
+GPTS = {
+    "gpt2_small": dict(layers=12, width=768, heads=12, vocabulary=50257, length=1024),
+    "bert_base": dict(layers=12, width=768, heads=12, vocabulary=30522, length=128, block=BertBlock),
+}
+
+
 class LanguageModel(nn.Module):
     """A recurrent language model: two layers of LSTM of 512 units."""
 
@@ -140,12 +147,9 @@ def make(name):
         return GPT(), torch.randint(0, 8192, (8, 128)), torch.randint(0, 8192, (8, 128))
     if name == "lstm":
         return LanguageModel(), torch.randint(0, 2000, (32, 50)), torch.randint(0, 2000, (32, 50))
-    if name == "gpt2_small":
-        model = GPT(layers=12, width=768, heads=12, vocabulary=50257, length=1024)
-        return model, torch.randint(0, 50257, (1, 1024)), torch.randint(0, 50257, (1, 1024))
-    if name == "bert_base":
-        model = GPT(layers=12, width=768, heads=12, vocabulary=30522, length=128, block=BertBlock)
-        return model, torch.randint(0, 30522, (8, 128)), torch.randint(0, 30522, (8, 128))
+    if name in GPTS:
+        words, shape = GPTS[name]["vocabulary"], (1024 // GPTS[name]["length"], GPTS[name]["length"])
+        return GPT(**GPTS[name]), torch.randint(0, words, shape), torch.randint(0, words, shape)
     if name in ("vit_b_16", "resnet50"):
         import torchvision
 

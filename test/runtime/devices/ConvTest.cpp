@@ -1,7 +1,7 @@
 #include "runtime/core/Context.h"
 #include "runtime/core/Half.h"
 #include "runtime/devices/cpu/ConvPlan.h"
-#include "runtime/devices/cpu/FilterProduct.h"
+#include "runtime/devices/cpu/FilterMatmul.h"
 #include "test/runtime/devices/ConvReference.h"
 
 using namespace divisi::runtime;
@@ -9,6 +9,28 @@ using namespace divisi::test;
 
 namespace {
 using Service = void (*)(DivisiContext *, const DivisiConv *, void *const *);
+
+/// Elements of a convolution's type.
+template <typename T> std::vector<T> narrow(const std::vector<float> &values, int64_t type) {
+  if constexpr (std::is_same_v<T, uint16_t>) {
+    std::vector<uint16_t> bits;
+    for (float value : values)
+      bits.push_back(type == DIVISI_BF16 ? floatToBfloat(value) : floatToHalf(value));
+    return bits;
+  } else {
+    return std::vector<T>(values.begin(), values.end());
+  }
+}
+template <typename T> double errorOf(const std::vector<T> &got, int64_t type, const std::vector<double> &want) {
+  if constexpr (std::is_same_v<T, uint16_t>) {
+    std::vector<float> wide;
+    for (uint16_t bits : got)
+      wide.push_back(type == DIVISI_BF16 ? bfloatToFloat(bits) : halfToFloat(bits));
+    return worstError(wide, want);
+  } else {
+    return worstError(got, want);
+  }
+}
 
 /// Runs the service on `first` and `second` and compares with `want`; twice, because the second run takes other code
 /// paths.
@@ -22,40 +44,24 @@ void expectResult(Service service, const DivisiConv &conv, std::vector<T> first,
     void *buffers[] = {first.data(), second.data(), got.data()};
     service(&context, &conv, buffers);
     ASSERT_TRUE(succeeded(context.error));
-    if constexpr (std::is_same_v<T, uint16_t>) {
-      std::vector<float> wide;
-      for (uint16_t x : got)
-        wide.push_back(conv.type == DIVISI_BF16 ? bfloatToFloat(x) : halfToFloat(x));
-      EXPECT_LT(worstError(wide, want), tolerance);
-    } else {
-      EXPECT_LT(worstError(got, want), tolerance);
-    }
+    EXPECT_LT(errorOf(got, conv.type, want), tolerance);
   }
 }
 
 template <typename T> void check(const DivisiConv &conv, double tolerance, int threads = 2) {
-  auto narrow = [&](const std::vector<float> &values) {
-    if constexpr (std::is_same_v<T, uint16_t>) {
-      std::vector<uint16_t> out;
-      for (float v : values)
-        out.push_back(conv.type == DIVISI_BF16 ? floatToBfloat(v) : floatToHalf(v));
-      return out;
-    } else {
-      return std::vector<T>(values.begin(), values.end());
-    }
-  };
+  auto of = [&](const std::vector<float> &values) { return narrow<T>(values, conv.type); };
   ConvReference s(conv);
   {
     SCOPED_TRACE("forward");
-    expectResult<T>(divisi_conv_forward, conv, narrow(s.x), narrow(s.w), s.y, tolerance, threads);
+    expectResult<T>(divisi_conv_forward, conv, of(s.x), of(s.w), s.y, tolerance, threads);
   }
   {
     SCOPED_TRACE("input_grad");
-    expectResult<T>(divisi_conv_input_grad, conv, narrow(s.dy), narrow(s.w), s.dx, tolerance, threads);
+    expectResult<T>(divisi_conv_input_grad, conv, of(s.dy), of(s.w), s.dx, tolerance, threads);
   }
   {
     SCOPED_TRACE("filter_grad");
-    expectResult<T>(divisi_conv_filter_grad, conv, narrow(s.x), narrow(s.dy), s.dw, tolerance, threads);
+    expectResult<T>(divisi_conv_filter_grad, conv, of(s.x), of(s.dy), s.dw, tolerance, threads);
   }
 }
 
@@ -88,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(All, Conv, testing::Combine(testing::ValuesIn(convCases
 });
 
 /// Filters of one point, of several (with copies of x), strides, dilation, padding that differs, and padding that only shifts.
-TEST(FilterProducts, MatchTheDefinition) {
+TEST(FilterMatmuls, MatchTheDefinition) {
   if (!MatmulPlan::hasUnits())
     GTEST_SKIP() << "this processor has no units for bf16";
   const ConvCase cases[] = {{"point", 3, 1, 24, 40, {{5, 1}, {6, 1}}},
@@ -103,28 +109,19 @@ TEST(FilterProducts, MatchTheDefinition) {
       SCOPED_TRACE(c.name);
       const DivisiConv conv = describeConv(c, /*last=*/true, DIVISI_BF16);
       configureThreads(threads);
-      auto product = FilterProduct::create(conv);
-      ASSERT_NE(product, nullptr);
+      auto matmul = FilterMatmul::create(conv);
+      ASSERT_NE(matmul, nullptr);
       ConvReference s(conv);
-      auto narrow = [](const std::vector<float> &values) {
-        std::vector<uint16_t> bits;
-        for (float value : values)
-          bits.push_back(floatToBfloat(value));
-        return bits;
-      };
-      std::vector<uint16_t> x = narrow(s.x), dy = narrow(s.dy), dw(s.dw.size(), 77);
+      std::vector<uint16_t> x = narrow<uint16_t>(s.x, conv.type), dy = narrow<uint16_t>(s.dy, conv.type), dw(s.dw.size(), 77);
       Scratch scratch;
-      product->run(scratch.reserve(product->scratchBytes()), {x.data(), dy.data(), dw.data()}, threads);
-      std::vector<float> got;
-      for (uint16_t bits : dw)
-        got.push_back(bfloatToFloat(bits));
-      EXPECT_LT(worstError(got, s.dw), 5e-3);
+      matmul->run(scratch.reserve(matmul->scratchBytes()), {x.data(), dy.data(), dw.data()}, threads);
+      EXPECT_LT(errorOf(dw, conv.type, s.dw), 5e-3);
     }
 }
 
 /// Filters for which a convolution is faster, and what a matmul does not compute.
-TEST(FilterProducts, AreNotMadeWhereConvolutionsAreFaster) {
-  auto made = [](const ConvCase &c, bool last, int64_t type) { return FilterProduct::create(describeConv(c, last, type)) != nullptr; };
+TEST(FilterMatmuls, AreNotMadeWhereConvolutionsAreFaster) {
+  auto made = [](const ConvCase &c, bool last, int64_t type) { return FilterMatmul::create(describeConv(c, last, type)) != nullptr; };
   const ConvCase manyPoints = {"points", 8, 1, 16, 16, {{16, 3, 1, 1, 1, 1}, {16, 3, 1, 1, 1, 1}}}, point = {"point", 2, 1, 16, 16, {{4, 1}}};
   EXPECT_FALSE(made(manyPoints, true, DIVISI_BF16));
   EXPECT_FALSE(made({"grouped", 2, 2, 16, 16, {{4, 1}}}, true, DIVISI_BF16));

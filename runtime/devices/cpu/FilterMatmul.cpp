@@ -1,6 +1,7 @@
-#include "runtime/devices/cpu/FilterProduct.h"
+#include "runtime/devices/cpu/FilterMatmul.h"
 #include "runtime/core/Launch.h"
 #include "runtime/core/Scratch.h"
+#include "runtime/devices/cpu/ConvDirect.h"
 
 #include <cstring>
 
@@ -10,35 +11,30 @@ namespace {
 /// Copies of x pay up to this number of output points for each filter; convolutions with strides are slower.
 constexpr int64_t mostPoints = 4, mostStridedPoints = 16;
 
-/// The product of the sizes of a convolution's spatial dimensions.
-int64_t productOf(const int64_t *sizes, int64_t spatial) {
-  int64_t product = 1;
-  for (int64_t d = 0; d < spatial; ++d)
-    product *= sizes[d];
-  return product;
-}
+int64_t pointsOf(const int64_t (&sizes)[3]) { return sizes[0] * sizes[1] * sizes[2]; }
 
 /// Elements that a thread copies, at least.
 constexpr int64_t elementsOfThread = 1 << 15;
 } // namespace
 
-FilterProduct::FilterProduct(const DivisiConv &conv)
-    : conv(conv), points(conv.batch * productOf(conv.out, conv.spatial)), taps(productOf(conv.kernel, conv.spatial)) {}
+FilterMatmul::FilterMatmul(const DivisiConv &given)
+    : conv(inThree(given)), points(conv.batch * pointsOf(conv.out)), taps(pointsOf(conv.kernel)) {}
 
 /// Whether rows of x' are not those of x.
-bool FilterProduct::isCopied() const {
-  for (int64_t d = 0; d < conv.spatial; ++d)
+bool FilterMatmul::isCopied() const {
+  for (int64_t d = 0; d < 3; ++d)
     if (conv.kernel[d] != 1 || conv.stride[d] != 1 || conv.pad_low[d] != 0 || conv.pad_high[d] != 0)
       return true;
   return false;
 }
 
-std::unique_ptr<FilterProduct> FilterProduct::create(const DivisiConv &conv) {
-  if (conv.type != DIVISI_BF16 || !conv.channels_last || conv.groups != 1 || conv.batch <= 0 || !MatmulPlan::hasUnits())
+std::unique_ptr<FilterMatmul> FilterMatmul::create(const DivisiConv &given) {
+  if (given.type != DIVISI_BF16 || !given.channels_last || given.groups != 1 || given.batch <= 0 || !MatmulPlan::hasUnits())
     return nullptr;
-  std::unique_ptr<FilterProduct> made(new FilterProduct(conv));
+  std::unique_ptr<FilterMatmul> made(new FilterMatmul(given));
+  const DivisiConv &conv = made->conv;
   const int64_t columns = made->taps * conv.in_channels;
-  const int64_t most = conv.out_channels * (productOf(conv.stride, conv.spatial) > 1 ? mostStridedPoints : mostPoints);
+  const int64_t most = conv.out_channels * (pointsOf(conv.stride) > 1 ? mostStridedPoints : mostPoints);
   if (made->points <= 0 || columns <= 0 || conv.out_channels <= 0 || (made->taps > 1 && made->points > most))
     return nullptr;
   DivisiGemm g = {};
@@ -60,17 +56,15 @@ std::unique_ptr<FilterProduct> FilterProduct::create(const DivisiConv &conv) {
 }
 
 /// Writes x' from x, zeros where a filter reaches beyond it.
-void FilterProduct::copyRows(const uint16_t *x, uint16_t *rows, int threads) const {
-  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1};
-  for (int64_t d = 0; d < conv.spatial; ++d)
-    in[d] = conv.in[d], out[d] = conv.out[d], kernel[d] = conv.kernel[d];
+void FilterMatmul::copyRows(const uint16_t *x, uint16_t *rows, int threads) const {
+  const auto &in = conv.in, &out = conv.out, &kernel = conv.kernel;
   const int64_t channels = conv.in_channels;
   // Where tap k of output o reads along dimension d.
-  auto at = [&](int64_t d, int64_t o, int64_t k) { return d < conv.spatial ? o * conv.stride[d] - conv.pad_low[d] + k * conv.dilation[d] : 0; };
+  auto at = [&](int64_t d, int64_t o, int64_t k) { return o * conv.stride[d] - conv.pad_low[d] + k * conv.dilation[d]; };
   auto inside = [&](int64_t d, int64_t i) { return i >= 0 && i < in[d]; };
   forEachPiece(points, elementsOfThread / (taps * channels) + 1, threads, [&](int64_t begin, int64_t end) {
     for (int64_t point = begin; point < end; ++point) {
-      const int64_t n = point / (out[0] * out[1] * out[2]);
+      const int64_t n = point / pointsOf(out);
       const int64_t o[3] = {point / (out[1] * out[2]) % out[0], point / out[2] % out[1], point % out[2]};
       uint16_t *to = rows + point * taps * channels;
       for (int64_t a = 0; a < kernel[0]; ++a)
@@ -87,7 +81,7 @@ void FilterProduct::copyRows(const uint16_t *x, uint16_t *rows, int threads) con
 }
 
 /// Writes filters [out_channels, in_channels, taps] from sums [out_channels, taps, in_channels].
-void FilterProduct::arrange(const uint16_t *sums, uint16_t *filters, int threads) const {
+void FilterMatmul::arrange(const uint16_t *sums, uint16_t *filters, int threads) const {
   const int64_t channels = conv.in_channels;
   forEachPiece(conv.out_channels, elementsOfThread / (taps * channels) + 1, threads, [&](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; ++o)
@@ -97,7 +91,7 @@ void FilterProduct::arrange(const uint16_t *sums, uint16_t *filters, int threads
   });
 }
 
-void FilterProduct::run(char *scratch, const std::array<void *, 3> &operands, int threads) {
+void FilterMatmul::run(char *scratch, const std::array<void *, 3> &operands, int threads) {
   auto *rows = static_cast<uint16_t *>(operands[0]), *filters = static_cast<uint16_t *>(operands[2]), *sums = filters;
   if (isCopied()) {
     copyRows(rows, reinterpret_cast<uint16_t *>(scratch), threads);
